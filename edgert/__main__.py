@@ -1,0 +1,5 @@
+"""`python -m edgert`."""
+
+from edgert.cli.main import main
+
+main()

@@ -1,0 +1,122 @@
+"""Building a policy's inputs for many worlds: the terms of a contract, concatenated, scaled and clipped.
+
+`Observer` is the generic path over the Array API, for any number of worlds. For one robot in real time `plan`
+compiles the same contract into a gather and one affine map; tests hold the two equal.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from edgert.contract.spec import Contract, InputSpec, ObservationTerm
+from edgert.contract.state import Array, RobotState
+from edgert.contract.terms import TERMS, Term, TermInputs
+from edgert.errors import ContractError
+
+
+class Observer:
+    """One ONNX input as a function of `TermInputs`.
+
+    Args:
+        contract: whose input it is.
+        name: the ONNX input.
+        xp: the Array API namespace of the arrays that will come.
+        like: an array whose device and floating dtype the constants take, None for the namespace's default.
+    """
+
+    def __init__(self, contract: Contract, name: str, xp: ModuleType, like: Array | None = None) -> None:
+        spec = contract.inputs[name]
+        options = {} if like is None else {"dtype": like.dtype, "device": like.device}
+        self.dim = spec.dim
+        self._xp = xp
+        self._terms: list[tuple[ObservationTerm, Term]] = [(term, TERMS.load(term.name)) for term in spec.terms]
+        self._gathers = [None if t.index is None else xp.asarray(t.index, device=options.get("device")) for t in spec.terms]
+        scale, offset, low, high = affine(spec)
+        self._scale = None if all(value == 1.0 for value in scale) else xp.asarray(scale, **options)
+        self._offset = None if all(value == 0.0 for value in offset) else xp.asarray(offset, **options)
+        clipped = any(term.clip is not None for term in spec.terms)
+        self._bounds = (xp.asarray(low, **options), xp.asarray(high, **options)) if clipped else None
+
+    def __call__(self, inputs: TermInputs) -> Array:
+        """(nworld, dim) in the dtype of the state."""
+        xp = self._xp
+        parts = []
+        for (spec, term), gather in zip(self._terms, self._gathers, strict=True):
+            value = term.function(inputs, spec, xp)
+            parts.append(value if gather is None else xp.take(value, gather, axis=1))
+        result = parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
+        if self._scale is not None:
+            result = result * self._scale
+        if self._offset is not None:
+            result = result + self._offset
+        if self._bounds is not None:
+            result = xp.minimum(xp.maximum(result, self._bounds[0]), self._bounds[1])
+        return result
+
+
+def affine(spec: InputSpec) -> tuple[list[float], list[float], list[float], list[float]]:
+    """Scale, offset, low and high of every component of an input, each of length `spec.dim`."""
+    scale: list[float] = []
+    offset: list[float] = []
+    low: list[float] = []
+    high: list[float] = []
+    for term in spec.terms:
+        scale += term.scale
+        offset += term.offset
+        bounds = term.clip or (float("-inf"), float("inf"))
+        low += [bounds[0]] * term.dim
+        high += [bounds[1]] * term.dim
+    return scale, offset, low, high
+
+
+def make_term_inputs(
+    contract: Contract, state: RobotState, *, command: Array, last_action: Array, phase_rad: Array, xp: Any
+) -> TermInputs:
+    """`TermInputs` with the contract's constants, in the dtype and on the device of `last_action`."""
+    options = {"dtype": last_action.dtype, "device": last_action.device}
+    offsets = contract.phase.offsets_rad if contract.phase is not None else (0.0,)
+    return TermInputs(
+        state=state,
+        command=command,
+        last_action=last_action,
+        phase_rad=phase_rad,
+        default_pos=xp.asarray(contract.default_pos, **options),
+        phase_offsets_rad=xp.asarray(offsets, **options),
+    )
+
+
+def check_state(contract: Contract, state: RobotState, body: str) -> None:
+    """Refuse a body that lacks what the contract's terms read.
+
+    Raises:
+        ContractError: a field, sensor or point is absent, or the joints are not those of the contract in its order.
+    """
+    if state.joint_names != contract.joints:
+        raise ContractError(
+            f"{body} presents its joints in another order than the policy",
+            found=", ".join(state.joint_names),
+            expected=", ".join(contract.joints),
+        )
+    for name, spec in contract.inputs.items():
+        for term in spec.terms:
+            kind: Term = TERMS.load(term.name)
+            for needed in kind.needs:
+                if state.source(needed) == "absent":
+                    raise ContractError(
+                        f"term '{term.name}' of input '{name}' needs {needed}, which {body} does not have",
+                        hint="A floating base needs a free joint" if needed.startswith("base_") else "",
+                    )
+            missing = [sensor for sensor in term.sensors if sensor not in state.sensors]
+            if missing:
+                raise ContractError(
+                    f"term '{term.name}' of input '{name}' reads a sensor that {body} does not have",
+                    found=", ".join(missing),
+                    expected="one of " + (", ".join(sorted(state.sensors)) or "none"),
+                )
+            if term.point != "origin" and term.point not in state.points:
+                raise ContractError(
+                    f"term '{term.name}' of input '{name}' refers to a point that {body} does not have",
+                    found=term.point,
+                    expected="one of origin" + "".join(f", {point}" for point in state.points),
+                )

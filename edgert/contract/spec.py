@@ -1,0 +1,174 @@
+"""`Contract`: what a policy's numbers mean, in types.
+
+A contract says what each number of each ONNX input is, in which unit, frame and order, and what each number of the
+output does to which joint. It says nothing about the physics, the task or the device. `document` reads and writes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Frame = Literal["body", "world"]
+ActionKind = Literal["position"]
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationTerm:
+    """One run of numbers in an ONNX input: clip(raw * scale + offset)."""
+
+    name: str
+    dim: int
+    scale: tuple[float, ...]  # (dim,)
+    offset: tuple[float, ...]  # (dim,)
+    clip: tuple[float, float] | None = None
+    index: tuple[int, ...] | None = None
+    """Which components of the raw term are used, in this order; None: all."""
+    frame: Frame = "body"
+    point: str = "origin"
+    """Reference point of a linear velocity: "origin", "com" or "site:<name>" of the base body."""
+    sensors: tuple[str, ...] = ()
+    threshold: float | None = None
+    """In the unit of the sensors, for terms that compare; None for the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSpec:
+    """One ONNX input: its terms in order, concatenated along the last axis."""
+
+    terms: tuple[ObservationTerm, ...]
+
+    @property
+    def dim(self) -> int:
+        """Length of the last axis."""
+        return sum(term.dim for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionSpec:
+    """What the output does: joint target = offset + scale * clip(raw action)."""
+
+    output: str
+    joints: tuple[str, ...]
+    kind: ActionKind = "position"
+    scale: tuple[float, ...]  # (nact,) rad for one unit of action
+    offset: tuple[float, ...]  # (nact,) rad
+    clip: tuple[float, float] | None = None
+    """Bounds of the raw action."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSpec:
+    """What the operator asks: a twist of the base in its own frame, (vx m/s, vy m/s, wz rad/s)."""
+
+    kind: Literal["twist"] = "twist"
+    vx_m_s: tuple[float, float] | None = None
+    vy_m_s: tuple[float, float] | None = None
+    wz_rad_s: tuple[float, float] | None = None
+
+    def ranges(self) -> tuple[tuple[float, float] | None, ...]:
+        """The trained range of each component, None where it is not known."""
+        return (self.vx_m_s, self.vy_m_s, self.wz_rad_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSpec:
+    """A gait clock kept outside the network, in radians, advanced by 2 pi hz dt each control tick, 0 at reset."""
+
+    hz: float
+    offsets_rad: tuple[float, ...] = (0.0,)
+    still_rad: float | None = None
+    """Every phase is held at this value while the command is nearly zero; None: the clock never stops."""
+    still_below: float = 0.01
+    """Norm of the command (m/s and rad/s together) under which the clock is held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """Everything that a runtime has to know to feed a policy and to obey it."""
+
+    control_hz: float
+    joints: tuple[str, ...]
+    """Every joint that the contract speaks of, in the policy's order."""
+    default_pos: tuple[float, ...]  # (njoint,) rad
+    kp: tuple[float, ...]  # (njoint,) N·m/rad
+    kd: tuple[float, ...]  # (njoint,) N·m·s/rad
+    inputs: Mapping[str, InputSpec]
+    action: ActionSpec
+    command: CommandSpec | None = None
+    phase: PhaseSpec | None = None
+    robot: str = ""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    """Dotted field to where its value came from: "metadata", "sidecar", "user …", "task", "default"."""
+
+    @property
+    def period_s(self) -> float:
+        """Control period, s."""
+        return 1.0 / self.control_hz
+
+    def to_document(self) -> dict[str, Any]:
+        """The contract as the documented schema, complete: what `edgert.contract` metadata holds."""
+        inputs = {name: {"terms": [_term_document(term) for term in spec.terms]} for name, spec in self.inputs.items()}
+        action: dict[str, Any] = {
+            "output": self.action.output,
+            "kind": self.action.kind,
+            "joints": list(self.action.joints),
+            "scale": list(self.action.scale),
+            "offset": list(self.action.offset),
+        }
+        if self.action.clip is not None:
+            action["clip"] = list(self.action.clip)
+        document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "robot": self.robot,
+            "control_hz": self.control_hz,
+            "joints": {
+                "names": list(self.joints),
+                "default_pos": list(self.default_pos),
+                "kp": list(self.kp),
+                "kd": list(self.kd),
+            },
+            "inputs": inputs,
+            "action": action,
+        }
+        if self.command is not None:
+            keys = ("vx_m_s", "vy_m_s", "wz_rad_s")
+            known = {key: list(pair) for key, pair in zip(keys, self.command.ranges(), strict=True) if pair is not None}
+            document["command"] = {"kind": self.command.kind, **known}
+        if self.phase is not None:
+            phase: dict[str, Any] = {"hz": self.phase.hz, "offsets_rad": list(self.phase.offsets_rad)}
+            if self.phase.still_rad is not None:
+                phase |= {"still_rad": self.phase.still_rad, "still_below": self.phase.still_below}
+            document["phase"] = phase
+        return document
+
+    def sha256(self) -> str:
+        """Digest of the effective contract: canonical JSON of `to_document()`."""
+        text = json.dumps(self.to_document(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _term_document(term: ObservationTerm) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "name": term.name,
+        "dim": term.dim,
+        "scale": list(term.scale),
+        "offset": list(term.offset),
+    }
+    if term.frame != "body":
+        document["frame"] = term.frame
+    if term.point != "origin":
+        document["point"] = term.point
+    if term.clip is not None:
+        document["clip"] = list(term.clip)
+    if term.index is not None:
+        document["index"] = list(term.index)
+    if term.sensors:
+        document["sensors"] = list(term.sensors)
+    if term.threshold is not None:
+        document["threshold"] = term.threshold
+    return document

@@ -1,0 +1,221 @@
+"""The observation terms: pure functions over the Python Array API.
+
+A term reads `TermInputs` and returns (nworld, dim) in SI units, before the contract's scale, offset and clip. The
+same function serves numpy, torch and any other Array API library; the caller passes the namespace `xp`.
+Plug-ins add a `Term` under the entry-point group `edgert.terms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgert.contract.state import Array, RobotState
+from edgert.errors import ContractError
+from edgert.registry import Registry
+
+if TYPE_CHECKING:
+    from edgert.contract.spec import ActionSpec, ObservationTerm, PhaseSpec
+
+
+@dataclass(slots=True, kw_only=True)
+class TermInputs:
+    """Everything that a term may read. Arrays are owned by the caller and may be refreshed in place."""
+
+    state: RobotState
+    command: Array  # (nworld, ncommand) m/s, m/s, rad/s for a twist
+    last_action: Array  # (nworld, nact) raw network output of the tick before, 0 after reset
+    phase_rad: Array  # (nworld,) gait clock, see PhaseSpec
+    default_pos: Array  # (njoint,) rad
+    phase_offsets_rad: Array  # (nphase,) rad
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermSizes:
+    """What the length of a term depends on."""
+
+    njoint: int
+    nact: int
+    ncommand: int
+    nphase: int
+
+
+TermFunction = Callable[["TermInputs", "ObservationTerm", Any], Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A named term.
+
+    Attributes:
+        function: (inputs, term, xp) -> (nworld, dim).
+        dim: length of the raw term, from the sizes and the names of the sensors it reads.
+        needs: fields of RobotState that must not be absent.
+        sensors: sensors read when the contract names none.
+        parameters: keys of the term's table that it understands besides scale, offset, clip and index.
+        unit: for people.
+    """
+
+    function: TermFunction
+    dim: Callable[[TermSizes, tuple[str, ...]], int]
+    needs: tuple[str, ...] = ()
+    sensors: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    unit: str = ""
+
+
+def rotate_to_body(quat: Array, vector: Array, xp: Any) -> Array:
+    """World vectors (nworld, 3) in the body frame of `quat` (nworld, 4) wxyz: R(quat) transposed times vector."""
+    w, x, y, z = quat[:, 0], quat[:, 1], quat[:, 2], quat[:, 3]
+    a, b, c = vector[:, 0], vector[:, 1], vector[:, 2]
+    tx, ty, tz = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
+    return xp.stack(
+        (a - w * tx + (y * tz - z * ty), b - w * ty + (z * tx - x * tz), c - w * tz + (x * ty - y * tx)), axis=1
+    )
+
+
+def gravity_in_body(quat: Array, xp: Any) -> Array:
+    """Unit vector of gravity (nworld, 3) in the body frame of `quat` (nworld, 4) wxyz; (0, 0, -1) when upright."""
+    w, x, y, z = quat[:, 0], quat[:, 1], quat[:, 2], quat[:, 3]
+    return xp.stack(
+        (2.0 * (w * y - x * z), -2.0 * (y * z + w * x), 2.0 * (x * x + y * y) - 1.0), axis=1
+    )
+
+
+def _base_lin_vel(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    state = inputs.state
+    velocity = rotate_to_body(state.base_quat, state.base_lin_vel, xp) if term.frame == "body" else state.base_lin_vel
+    if term.point == "origin" or velocity is None:
+        return velocity
+    try:
+        arm = state.points[term.point]
+    except KeyError:
+        raise ContractError(
+            f"term 'base_lin_vel' refers to a point '{term.point}' that the body does not have",
+            expected="one of origin, " + ", ".join(state.points),
+        ) from None
+    lever = xp.cross(state.base_ang_vel, xp.broadcast_to(arm, state.base_ang_vel.shape), axis=1)
+    return velocity + (lever if term.frame == "body" else _rotate_to_world(state.base_quat, lever, xp))
+
+
+def _rotate_to_world(quat: Array, vector: Array, xp: Any) -> Array:
+    conjugate = xp.concat((quat[:, :1], -quat[:, 1:]), axis=1)
+    return rotate_to_body(conjugate, vector, xp)
+
+
+def _base_ang_vel(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    state = inputs.state
+    return state.base_ang_vel if term.frame == "body" else _rotate_to_world(state.base_quat, state.base_ang_vel, xp)
+
+
+def _projected_gravity(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return gravity_in_body(inputs.state.base_quat, xp)
+
+
+def _joint_pos(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return inputs.state.joint_pos - inputs.default_pos  # type: ignore[operator]  # the binder refused absent fields
+
+
+def _joint_vel(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return inputs.state.joint_vel
+
+
+def _last_action(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return inputs.last_action
+
+
+def _command(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return inputs.command
+
+
+def _angles(inputs: TermInputs) -> Array:
+    return inputs.phase_rad[:, None] + inputs.phase_offsets_rad[None, :]
+
+
+def _sin_phase(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return xp.sin(_angles(inputs))
+
+
+def _cos_phase(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return xp.cos(_angles(inputs))
+
+
+def _phase(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    angles = _angles(inputs)
+    return xp.concat((xp.sin(angles), xp.cos(angles)), axis=1)
+
+
+def _sensor(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    parts = [inputs.state.sensors[name] for name in term.sensors]
+    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
+
+
+def _foot_contact(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    force = _sensor(inputs, term, xp)
+    return xp.astype(force > term.threshold, force.dtype)
+
+
+def advance_phase(phase: Array, command: Array, spec: PhaseSpec, dt_s: float, xp: Any) -> Array:
+    """The gait clock one control tick later, (nworld,) rad in [0, 2 pi), or held where the command is nearly zero."""
+    turn = 2.0 * xp.pi
+    moved = xp.remainder(phase + turn * spec.hz * dt_s, turn)
+    if spec.still_rad is None:
+        return moved
+    still = xp.sqrt(xp.sum(command * command, axis=1)) < spec.still_below
+    return xp.where(still, xp.full_like(phase, spec.still_rad), moved)
+
+
+def raw_action_target(raw: Array, spec: ActionSpec, scale: Array, offset: Array, xp: Any) -> Array:
+    """Joint targets (nworld, nact) in rad from the raw network output: offset + scale * clip(raw)."""
+    clipped = raw if spec.clip is None else xp.clip(raw, spec.clip[0], spec.clip[1])
+    return offset + scale * clipped
+
+
+def _joints(sizes: TermSizes, sensors: tuple[str, ...]) -> int:
+    return sizes.njoint
+
+
+BASE_LIN_VEL = Term(
+    function=_base_lin_vel,
+    dim=lambda sizes, sensors: 3,
+    needs=("base_lin_vel", "base_ang_vel", "base_quat"),
+    parameters=("frame", "point"),
+    unit="m/s",
+)
+BASE_ANG_VEL = Term(
+    function=_base_ang_vel,
+    dim=lambda sizes, sensors: 3,
+    needs=("base_ang_vel", "base_quat"),
+    parameters=("frame",),
+    unit="rad/s",
+)
+PROJECTED_GRAVITY = Term(function=_projected_gravity, dim=lambda sizes, sensors: 3, needs=("base_quat",), unit="1")
+JOINT_POS = Term(function=_joint_pos, dim=_joints, needs=("joint_pos",), unit="rad from the default pose")
+JOINT_VEL = Term(function=_joint_vel, dim=_joints, needs=("joint_vel",), unit="rad/s")
+LAST_ACTION = Term(function=_last_action, dim=lambda sizes, sensors: sizes.nact, unit="raw network output")
+COMMAND = Term(function=_command, dim=lambda sizes, sensors: sizes.ncommand, unit="m/s, m/s, rad/s")
+SIN_PHASE = Term(function=_sin_phase, dim=lambda sizes, sensors: sizes.nphase, unit="1")
+COS_PHASE = Term(function=_cos_phase, dim=lambda sizes, sensors: sizes.nphase, unit="1")
+PHASE = Term(function=_phase, dim=lambda sizes, sensors: 2 * sizes.nphase, unit="sin then cos")
+IMU_ANG_VEL = Term(
+    function=_sensor, dim=lambda sizes, sensors: 3, sensors=("imu_ang_vel",), parameters=("sensors",), unit="rad/s"
+)
+IMU_LIN_ACC = Term(
+    function=_sensor, dim=lambda sizes, sensors: 3, sensors=("imu_lin_acc",), parameters=("sensors",), unit="m/s²"
+)
+IMU_QUAT = Term(
+    function=_sensor, dim=lambda sizes, sensors: 4, sensors=("imu_quat",), parameters=("sensors",), unit="wxyz"
+)
+FOOT_CONTACT = Term(
+    function=_foot_contact,
+    dim=lambda sizes, sensors: len(sensors),
+    parameters=("sensors", "threshold"),
+    unit="1 where the force is above the threshold in N",
+)
+
+_NAMES = (
+    "base_lin_vel base_ang_vel projected_gravity joint_pos joint_vel last_action command sin_phase cos_phase phase "
+    "imu_ang_vel imu_lin_acc imu_quat foot_contact"
+).split()
+TERMS = Registry("edgert.terms", "observation term", {name: f"edgert.contract.terms:{name.upper()}" for name in _NAMES})

@@ -1,0 +1,70 @@
+"""The exception tree. Every refusal says what, found, expected and what to do next.
+
+Everything that edgert refuses on purpose is an `EdgertError`; the command line prints it as one line and exits 2.
+Any other exception is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+
+class EdgertError(Exception):
+    """A refusal with fields as well as text.
+
+    Attributes:
+        what: what is wrong, with the name of the file, key or object.
+        found: what was there, or "" when that says nothing.
+        expected: what would have been right, or "".
+        hint: the next step for the user, or "".
+    """
+
+    def __init__(self, what: str, *, found: object = "", expected: object = "", hint: str = "") -> None:
+        self.what = what
+        self.found = str(found)
+        self.expected = str(expected)
+        self.hint = hint
+        super().__init__(self._line())
+
+    def _line(self) -> str:
+        details = [
+            f"{label} {_one_line(text)}"
+            for label, text in (("found", self.found), ("expected", self.expected))
+            if text
+        ]
+        line = _one_line(self.what) + (": " + ", ".join(details) if details else "")
+        return f"{line}. {_one_line(self.hint)}" if self.hint else line
+
+
+class ContractError(EdgertError):
+    """A contract is malformed, incomplete, or does not fit its model or robot."""
+
+
+class UnknownNameError(EdgertError):
+    """A name that is in no table; `expected` lists the valid ones."""
+
+
+class UnsupportedError(EdgertError):
+    """Something this version or this host cannot do."""
+
+
+class DeviceError(EdgertError):
+    """A device or inference provider is missing, ambiguous or did not do what was asked."""
+
+
+class IntegrityError(EdgertError):
+    """A file is damaged, truncated or not what it claims to be."""
+
+
+class RobotError(EdgertError):
+    """A body, simulated or real, cannot do what the policy needs, or its scene cannot be used."""
+
+
+_LINE_CHARS = 600
+"""A message is a line, not a dump: longer parts are cut in the middle."""
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) <= _LINE_CHARS:
+        return line
+    half = _LINE_CHARS // 2
+    return f"{line[:half]} … {line[-half:]}"

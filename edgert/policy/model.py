@@ -1,0 +1,179 @@
+"""An ONNX file, read without trusting it: what it holds, where its weights lie, and its digest.
+
+Nothing is executed here. External data must be plain files inside the model's folder; the digest covers the model
+and every external data file, by name and bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from edgert.errors import IntegrityError
+
+MAX_MODEL_BYTES: Final = 2**31 - 1
+"""Largest `.onnx` that protobuf can hold."""
+MAX_EXTERNAL_BYTES: Final = 64 << 30
+MAX_EXTERNAL_FILES: Final = 1_000
+_CHUNK: Final = 1 << 20
+_EXPORT_HINT: Final = "Export the policy as ONNX, in PyTorch with torch.onnx.export"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFile:
+    """A policy on disk. `bytes` are those that were digested, so that what runs is what was checked."""
+
+    path: Path
+    data: bytes
+    external: tuple[str, ...]
+    sha256: str
+    metadata: dict[str, str]
+    opset: int
+    outputs: tuple[str, ...]
+
+
+def read_policy(path: Path) -> PolicyFile:
+    """Read and digest a model and its external data.
+
+    Raises:
+        IntegrityError: missing, unreadable, not ONNX, truncated, or with external data that is missing, outside the
+            model's folder or too large.
+    """
+    data = _read_bytes(path)
+    model = _parse(path, data)
+    external = tuple(sorted(set(_external_files(model, path))))
+    if len(external) > MAX_EXTERNAL_FILES:
+        raise IntegrityError(f"policy {path} refers to too many files", found=len(external), expected=MAX_EXTERNAL_FILES)
+    digest = hashlib.sha256()
+    _add(digest, path.name if external else "", data)
+    for name in external:
+        _add_file(digest, name, _external_path(path, name))
+    opsets = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    return PolicyFile(
+        path=path,
+        data=data,
+        external=external,
+        sha256=digest.hexdigest() if external else hashlib.sha256(data).hexdigest(),
+        metadata={entry.key: entry.value for entry in model.metadata_props},
+        opset=max(opsets, default=0),
+        outputs=tuple(output.name for output in model.graph.output),
+    )
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise IntegrityError(f"policy {path} is a folder", expected="an .onnx file in it")
+        size = path.stat().st_size
+        if size > MAX_MODEL_BYTES:
+            raise IntegrityError(f"policy {path} is too large", found=f"{size} bytes", expected=f"at most {MAX_MODEL_BYTES}")
+        if not path.is_file():
+            raise IntegrityError(f"policy {path} is not a regular file", expected="an .onnx file")
+        return path.read_bytes()
+    except OSError as error:
+        raise IntegrityError(
+            f"cannot read policy {path}", found=error.strerror or error, hint="Check the path and its permissions"
+        ) from error
+
+
+def _parse(path: Path, data: bytes) -> Any:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    if not data:
+        raise IntegrityError(f"policy {path} is empty", expected="an ONNX model")
+    if data[:4] == b"PK\x03\x04" or data[:2] in (b"\x80\x02", b"\x80\x04", b"\x80\x05"):
+        raise IntegrityError(
+            f"policy {path} is a PyTorch file (TorchScript or pickle), which edgert never loads",
+            expected="an ONNX model",
+            hint=_EXPORT_HINT,
+        )
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, ValueError) as error:
+        raise IntegrityError(
+            f"policy {path} is not an ONNX model, or a truncated one",
+            found=f"{len(data)} bytes that do not parse",
+            expected="a complete .onnx file",
+            hint="Copy or export it again",
+        ) from error
+    if not model.ir_version or not model.graph.node or not model.graph.output:
+        raise IntegrityError(
+            f"policy {path} is not a complete ONNX model",
+            found=f"{len(model.graph.node)} nodes and {len(model.graph.output)} outputs",
+            expected="a graph with outputs",
+            hint="Copy or export it again",
+        )
+    return model
+
+
+def _external_files(model: Any, path: Path) -> Iterator[str]:
+    import onnx
+
+    for tensor in _tensors(model.graph):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        places = {entry.key: entry.value for entry in tensor.external_data}
+        name = places.get("location", "")
+        target = _external_path(path, name)
+        if not target.is_file():
+            raise IntegrityError(
+                f"policy {path} keeps its weights in '{name}', which is not there",
+                expected=f"{target}",
+                hint="Copy that file beside the model",
+            )
+        size = target.stat().st_size
+        if size > MAX_EXTERNAL_BYTES:
+            raise IntegrityError(f"external data {target} is too large", found=f"{size} bytes", expected=MAX_EXTERNAL_BYTES)
+        try:
+            end = int(places.get("offset", 0)) + int(places.get("length", 0))
+        except ValueError:
+            end = -1
+        if not 0 <= end <= size:
+            raise IntegrityError(
+                f"external data {target} of policy {path} is truncated or belongs to another model",
+                found=f"{size} bytes",
+                expected=f"at least {end} for tensor '{tensor.name}'",
+                hint="Copy the pair again",
+            )
+        yield name
+
+
+def _external_path(path: Path, name: str) -> Path:
+    folder = path.parent.resolve()
+    target = (folder / name).resolve()
+    if not name or not target.is_relative_to(folder) or target == folder:
+        raise IntegrityError(
+            f"policy {path} refers to external data outside its folder",
+            found=name or "an empty name",
+            expected="a file beside the model",
+        )
+    return target
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("g"):
+                yield from _tensors(attribute.g)
+            for subgraph in attribute.graphs:
+                yield from _tensors(subgraph)
+
+
+def _add(digest: Any, name: str, data: bytes) -> None:
+    digest.update(f"{name}\0{len(data)}\0".encode())
+    digest.update(data)
+
+
+def _add_file(digest: Any, name: str, path: Path) -> None:
+    digest.update(f"{name}\0{path.stat().st_size}\0".encode())
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)

@@ -1,0 +1,226 @@
+"""`OnnxPolicy`: an ONNX network on ONNX Runtime, with preallocated arrays bound by pointer.
+
+Settings are those for low latency at batch 1: one intra-op thread, sequential, no spinning (two spinning threads burn
+most of a core and are no faster). The session is made so that it fails rather than falls back to another provider,
+and which provider it got is read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgert.contract.spec import Contract
+from edgert.device.device import Device
+from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
+from edgert.errors import ContractError, DeviceError, IntegrityError
+from edgert.policy.load import LoadedPolicy
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+_DTYPES: Final = {
+    "tensor(float)": np.dtype(np.float32),
+    "tensor(double)": np.dtype(np.float64),
+    "tensor(float16)": np.dtype(np.float16),
+}
+_LOG_ERRORS_ONLY: Final = 3
+
+
+class Policy(Protocol):
+    """What acts. Arrays are mappings from ONNX name to preallocated (nworld, ...) arrays."""
+
+    @property
+    def contract(self) -> Contract:
+        """What the numbers mean."""
+        ...
+
+    def reset(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
+        """Forget what belongs to the episode in the worlds of the mask (None: all)."""
+        ...
+
+    def act(self, obs: Arrays, out: Arrays) -> None:
+        """Fill `out` from `obs`."""
+        ...
+
+
+class OnnxPolicy:
+    """`nworld` copies of a loaded policy as one batch on one device.
+
+    `obs` and `out` are arrays made for it: acting on them copies nothing. Other arrays of the same shapes and dtypes
+    are bound at their first use; bound arrays are kept alive.
+    """
+
+    def __init__(self, loaded: LoadedPolicy, device: Device, nworld: int = 1) -> None:
+        self.contract = loaded.contract
+        self.file = loaded.file
+        self.device = device
+        self.nworld = nworld
+        self._session = _session(loaded, device)
+        self.provider: str = self._session.get_providers()[0]
+        self.obs: dict[str, npt.NDArray[Any]] = _inputs(self._session, loaded, nworld)
+        self.out: dict[str, npt.NDArray[Any]] = _outputs(self._session, loaded, self.obs, nworld)
+        self.action = self.out[loaded.contract.action.output]
+        self._bound: tuple[Arrays, Arrays] | None = None
+        self._binding: Any = None
+        self._run = self._session.run_with_iobinding
+        self._bind(self.obs, self.out)
+
+    def reset(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
+        """See `Policy.reset`; a network without memory has nothing to forget."""
+
+    def act(self, obs: Arrays, out: Arrays) -> None:
+        """Fill `out` with the network's outputs for `obs`; both (nworld, ...), float32 unless the model differs."""
+        bound = self._bound
+        if bound is None or bound[0] is not obs or bound[1] is not out:
+            self._bind(obs, out)
+        self._run(self._binding)
+
+    def _bind(self, obs: Arrays, out: Arrays) -> None:
+        binding = self._session.io_binding()
+        for given, expected, bind in ((obs, self.obs, binding.bind_input), (out, self.out, binding.bind_output)):
+            for name, own in expected.items():
+                array = given.get(name)
+                if array is None or array.shape != own.shape or array.dtype != own.dtype or not array.flags.c_contiguous:
+                    found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
+                    raise ContractError(
+                        f"the array for '{name}' does not fit the policy",
+                        found=found,
+                        expected=f"C-contiguous {own.dtype}{list(own.shape)}",
+                    )
+                bind(name, "cpu", 0, own.dtype.type, own.shape, array.ctypes.data)
+        # Copies of the mappings keep the arrays alive even if the caller changes its own.
+        self._kept = (dict(obs), dict(out))
+        self._bound = (obs, out)
+        self._binding = binding
+
+    def close(self) -> None:
+        """Release the session."""
+        self._bound = self._binding = None
+        self._session = self._run = None
+
+    def __enter__(self) -> OnnxPolicy:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _session(loaded: LoadedPolicy, device: Device) -> Any:
+    runtime = import_onnxruntime()
+    (wanted,) = device.providers
+    available = runtime.get_available_providers()
+    if wanted not in available:
+        raise DeviceError(
+            f"the installed onnxruntime cannot run on {device.name}", found=", ".join(available), expected=wanted
+        )
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = _LOG_ERRORS_ONLY + 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if wanted != CPU_PROVIDER:
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    file = loaded.file
+    # A model with external data has to be opened by path, for onnxruntime to find the data beside it.
+    source: Any = str(file.path) if file.external else file.data
+    try:
+        session = runtime.InferenceSession(source, options, providers=[wanted])
+    except Exception as error:  # onnxruntime has no common base class for its errors
+        raise IntegrityError(
+            f"onnxruntime {runtime.__version__} refuses policy {file.path}",
+            found=f"{str(error).removeprefix('[ONNXRuntimeError] : ')} (opset {file.opset})",
+            hint="Check the export; a newer opset needs a newer onnxruntime",
+        ) from error
+    if session.get_providers()[0] != wanted:
+        raise DeviceError(
+            f"the policy did not get the provider of {device.name}", found=session.get_providers()[0], expected=wanted
+        )
+    return session
+
+
+def _inputs(session: Any, loaded: LoadedPolicy, nworld: int) -> dict[str, npt.NDArray[Any]]:
+    contract, path = loaded.contract, loaded.file.path
+    have = {entry.name: entry for entry in session.get_inputs()}
+    if set(have) != set(contract.inputs):
+        raise ContractError(
+            f"the contract's inputs are not those of policy {path}",
+            found="contract: " + ", ".join(contract.inputs),
+            expected="the model's " + ", ".join(f"{name}{entry.shape}" for name, entry in have.items()),
+            hint="Name each ONNX input as [inputs.<name>] in policy.toml",
+        )
+    arrays = {}
+    for name, spec in contract.inputs.items():
+        entry = have[name]
+        dtype = _dtype(entry, path)
+        shape = entry.shape
+        if len(shape) != 2:
+            raise ContractError(f"input '{name}' of policy {path} has the wrong rank", found=shape, expected="[batch, size]")
+        if isinstance(shape[1], int) and shape[1] != spec.dim:
+            terms = " + ".join(f"{term.name} {term.dim}" for term in spec.terms)
+            raise ContractError(
+                f"input '{name}' of policy {path} has another size than the contract's terms",
+                found=f"the contract has {spec.dim} = {terms}",
+                expected=f"{shape[1]}, as the model takes",
+                hint="Add, remove or resize terms in policy.toml",
+            )
+        _check_batch(name, shape[0], nworld, path)
+        arrays[name] = np.zeros((nworld, spec.dim), dtype)
+    return arrays
+
+
+def _outputs(session: Any, loaded: LoadedPolicy, obs: Arrays, nworld: int) -> dict[str, npt.NDArray[Any]]:
+    """Arrays for every output, of the shapes that one run on zeros gives."""
+    contract, path = loaded.contract, loaded.file.path
+    names = [entry.name for entry in session.get_outputs()]
+    action = contract.action
+    if action.output not in names:
+        raise ContractError(
+            f"policy {path} has no output '{action.output}'",
+            found=", ".join(names),
+            expected="the name in [action] output of the contract",
+        )
+    try:
+        values = session.run(names, dict(obs))
+    except Exception as error:  # onnxruntime has no common base class for its errors
+        raise IntegrityError(f"policy {path} fails on its first run", found=error, hint="Check the export") from error
+    arrays = {}
+    for name, value in zip(names, values, strict=True):
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
+            raise ContractError(f"output '{name}' of policy {path} is not numeric", found=type(value).__name__)
+        arrays[name] = np.zeros(value.shape, value.dtype)
+    found = arrays[action.output]
+    if found.shape != (nworld, len(action.joints)) or found.dtype.kind != "f":
+        raise ContractError(
+            f"output '{action.output}' of policy {path} has another size than the contract's action",
+            found=f"{found.dtype}{list(found.shape)}",
+            expected=f"float[{nworld}, {len(action.joints)}], one number for each joint of the action",
+            hint="Correct [joints] names or [action] joints in policy.toml",
+        )
+    return arrays
+
+
+def _dtype(entry: Any, path: Any) -> np.dtype[Any]:
+    try:
+        return _DTYPES[entry.type]
+    except KeyError:
+        raise ContractError(
+            f"input '{entry.name}' of policy {path} has a type that observations cannot have",
+            found=entry.type,
+            expected="one of " + ", ".join(_DTYPES),
+        ) from None
+
+
+def _check_batch(name: str, batch: object, nworld: int, path: Any) -> None:
+    if isinstance(batch, int) and batch != nworld:
+        raise ContractError(
+            f"input '{name}' of policy {path} has a fixed batch",
+            found=batch,
+            expected=f"{nworld} or a dynamic one",
+            hint="Export it with a dynamic batch axis",
+        )

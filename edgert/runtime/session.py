@@ -1,0 +1,233 @@
+"""`Session`: everything that one run of a policy on a simulated body needs, opened, run and closed.
+
+Opening reads the policy, works out its contract, builds the scene for it and starts the network; nothing moves until
+`run`. All refusals happen while opening or in the warm-up, before the first command.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from edgert.contract.spec import Contract
+from edgert.device import Device
+from edgert.device import find as find_device
+from edgert.errors import ContractError, UnsupportedError
+from edgert.policy import LoadedPolicy, OnnxPolicy
+from edgert.policy import load as load_policy
+from edgert.robot import SimRobot
+from edgert.runtime import summary
+from edgert.runtime.controller import Controller
+from edgert.runtime.loop import FallRule, Trace, run_loop
+from edgert.sim.scene import Actuators, Scene, build, drive_summary
+from edgert.task.draws import ResetDraws, spread
+from edgert.task.task import Task, load_task
+
+DEFAULT_SIM = "quadruped"
+DEFAULT_TWIST = (0.5, 0.0, 0.0)
+MAX_SECONDS = 86_400.0
+FALLEN_HEIGHT = 0.5
+"""Without a task, a base lower than this fraction of its initial height counts as fallen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the user asked for."""
+
+    model: str = "quadruped"
+    sim: str | None = None
+    contract: Path | None = None
+    command: tuple[float, float, float] | None = None
+    seconds: float = 10.0
+    seed: int = 0
+    real_time: bool = True
+    device: str = "cpu"
+    actuators: Actuators = "contract"
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """An opened run. `notes` are what the user should know before it starts, one line each."""
+
+    options: Options
+    loaded: LoadedPolicy
+    device: Device
+    policy: OnnxPolicy
+    robot: SimRobot
+    controller: Controller
+    sim_name: str
+    command: tuple[float, ...]
+    steps: int
+    nstep: int
+    fall: FallRule | None
+    notes: list[str] = field(default_factory=list)
+    _resources: ExitStack = field(default_factory=ExitStack)
+
+    def run(self, stop: Callable[[], bool] = lambda: False, tick: Callable[[int], None] = lambda step: None) -> Trace:
+        """Run the loop to its end; see `run_loop`."""
+        return run_loop(
+            self.robot,
+            self.controller,
+            steps=self.steps,
+            nstep=self.nstep,
+            real_time=self.options.real_time,
+            fall=self.fall,
+            stop=stop,
+            tick=tick,
+        )
+
+    def report(self, trace: Trace) -> dict[str, Any]:
+        """The run as one JSON object; keys are promises, see docs/json.md."""
+        contract, options = self.loaded.contract, self.options
+        simulated = trace.steps * contract.period_s
+        walks = self.fall is not None
+        report: dict[str, Any] = {
+            "policy": str(self.loaded.file.path),
+            "policy_sha256": self.loaded.file.sha256,
+            "contract_sha256": contract.sha256(),
+            "contract_sources": list(self.loaded.sources),
+            "contract_overrides": list(self.loaded.overrides),
+            "sim": self.sim_name,
+            "scene": str(self.robot.scene.path),
+            "device": self.device.name,
+            "device_chip": self.device.chip,
+            "provider": self.policy.provider,
+            "physics_device": "cpu",
+            "physics": "mujoco",
+            "actuators": options.actuators,
+            "real_time": options.real_time,
+            "seed": options.seed,
+            "control_hz": contract.control_hz,
+            "seconds": simulated,
+            "steps": trace.steps,
+            "latency_us": summary.latency_us(trace),
+            "deadline_misses": trace.misses,
+            "skipped_slots": trace.skipped_slots,
+            "real_time_factor": simulated / trace.wall_s if trace.wall_s > 0.0 else 0.0,
+            "loop_cpu_percent": 100.0 * trace.cpu_s / trace.wall_s if trace.wall_s > 0.0 else 0.0,
+            "outcome": trace.outcome,
+            "reason": trace.reason,
+            "metrics": summary.metrics(trace, self.command, walks),
+        }
+        return report | (summary.locomotion(trace, self.command) if walks else {})
+
+    def close(self) -> None:
+        """Damp and release everything."""
+        self._resources.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_session(options: Options) -> Session:
+    """Open a run, or refuse it with the reason.
+
+    Raises:
+        EdgertError: the policy, contract, scene, device or command cannot be used or do not fit together.
+    """
+    if not 0.0 < options.seconds <= MAX_SECONDS:
+        raise UnsupportedError("--seconds is out of range", found=options.seconds, expected=f"above 0 to {MAX_SECONDS:g}")
+    device = find_device(options.device)
+    loaded = load_policy(options.model, options.contract)
+    contract = loaded.contract
+    task, scene_path = _scene_of(options.sim)
+    scene = build(
+        scene_path,
+        contract.joints,
+        contract.action.joints,
+        actuators=options.actuators,
+        kp=contract.kp,
+        kd=contract.kd,
+        base=task.base if task is not None else "",
+    )
+    nstep = _physics_steps(contract, float(scene.model.opt.timestep), scene_path)
+    notes = [f"{field} overridden by {source}" for field, source in (o.split(": ", 1) for o in loaded.overrides)]
+    notes.append(drive_summary(scene, options.actuators))
+    command = _command(options, contract, notes)
+    with ExitStack() as resources:
+        policy = resources.enter_context(OnnxPolicy(loaded, device))
+        robot = resources.enter_context(SimRobot(scene, contract, gains_from_scene=options.actuators == "scene"))
+        _start(robot, scene, task, options.seed)
+        controller = Controller(policy, robot.allocate(), command, robot.name)
+        return Session(
+            options=options,
+            loaded=loaded,
+            device=device,
+            policy=policy,
+            robot=robot,
+            controller=controller,
+            sim_name=task.name if task is not None else str(scene_path),
+            command=command,
+            steps=max(1, round(options.seconds * contract.control_hz)),
+            nstep=nstep,
+            fall=_fall_rule(task, scene, robot) if contract.command is not None else None,
+            notes=notes,
+            _resources=resources.pop_all(),
+        )
+
+
+def _scene_of(sim: str | None) -> tuple[Task | None, Path]:
+    if sim is not None and Path(sim).suffix in (".xml", ".mjcf"):
+        return None, Path(sim)
+    task = load_task(sim or DEFAULT_SIM)
+    return task, task.scene
+
+
+def _physics_steps(contract: Contract, timestep_s: float, path: Path) -> int:
+    ratio = contract.period_s / timestep_s
+    nstep = round(ratio)
+    if nstep < 1 or abs(ratio - nstep) > 1e-6 * ratio:
+        raise ContractError(
+            f"the control period of {contract.period_s * 1e3:g} ms is no whole number of timesteps of scene {path}",
+            found=f"timestep {timestep_s * 1e3:g} ms",
+            expected=f"for example {contract.period_s * 1e3 / max(1, math.ceil(ratio)):g} ms",
+            hint='Set <option timestep="…"/> in the scene, or control_hz in policy.toml',
+        )
+    return nstep
+
+
+def _command(options: Options, contract: Contract, notes: list[str]) -> tuple[float, ...]:
+    spec = contract.command
+    if spec is None:
+        if options.command is not None:
+            raise ContractError("this policy takes no command", found=f"--command {options.command}", hint="Leave it out")
+        return ()
+    command = DEFAULT_TWIST if options.command is None else options.command
+    if not all(math.isfinite(value) for value in command):
+        raise ContractError("--command is not finite", found=command, expected="three numbers: vx, vy m/s, wz rad/s")
+    for name, value, trained in zip(("vx", "vy", "wz"), command, spec.ranges(), strict=True):
+        if trained is not None and not trained[0] <= value <= trained[1]:
+            notes.append(f"warning: command {name} = {value:g} is outside the trained range {trained[0]:g} … {trained[1]:g}")
+    return command
+
+
+def _start(robot: SimRobot, scene: Scene, task: Task | None, seed: int) -> None:
+    """Spread the initial state as the task resets it; a scene without a task starts exactly at its keyframe."""
+    if task is None:
+        return
+    draws = ResetDraws(len(scene.joints), 0)
+    rows = np.random.default_rng(seed).random((1, draws.width))
+    qpos, qvel = robot.sim.view("qpos").copy(), robot.sim.view("qvel").copy()
+    spread(qpos, qvel, scene, task.reset, draws, rows)
+    robot.reset(qpos[0], qvel[0])
+
+
+def _fall_rule(task: Task | None, scene: Scene, robot: SimRobot) -> FallRule | None:
+    if scene.base is None:
+        return None
+    if task is not None and task.fall is not None:
+        return FallRule(tilt_rad=task.fall.tilt_rad, height_m=task.fall.height_m)
+    height = float(robot.sim.view("qpos")[0, scene.base_qpos_adr + 2])
+    return FallRule(height_m=FALLEN_HEIGHT * max(0.0, height))

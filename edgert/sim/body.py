@@ -1,0 +1,105 @@
+"""`SimBody`: one kind of robot in every world of a `Sim`, seen as a `RobotState`.
+
+Joints appear in the order of the scene's `joints` (the policy's order), whatever their order in the model. Where the
+addresses are contiguous the state's arrays are live views of the simulation; otherwise `refresh` gathers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from edgert.contract.state import RobotState
+from edgert.sim.protocol import Floats, Mask, Sim
+from edgert.sim.scene import Scene, base_points, sensor_slices
+
+
+class SimBody:
+    """State and actuation of the body of `scene` in every world of `sim`."""
+
+    def __init__(self, sim: Sim, scene: Scene) -> None:
+        self.sim = sim
+        self.scene = scene
+        qpos, qvel, sensordata, torque = (sim.view(name) for name in ("qpos", "qvel", "sensordata", "qfrc_actuator"))
+        self._gathers: list[tuple[Floats, Any, Floats]] = []
+        joint_pos = self._columns(qpos, scene.qpos_adr)
+        joint_vel = self._columns(qvel, scene.dof_adr)
+        joint_torque = self._columns(torque, scene.dof_adr)
+        base: dict[str, Floats] = {}
+        if scene.base is not None:
+            at, dof = scene.base_qpos_adr, scene.base_dof_adr
+            base = {
+                "base_pos": qpos[:, at : at + 3],
+                "base_quat": qpos[:, at + 3 : at + 7],
+                "base_lin_vel": qvel[:, dof : dof + 3],
+                "base_ang_vel": qvel[:, dof + 3 : dof + 6],
+            }
+        self.state = RobotState(
+            joint_names=scene.joints,
+            joint_pos=joint_pos,
+            joint_vel=joint_vel,
+            joint_torque=joint_torque,
+            sensors={name: sensordata[:, where] for name, where in sensor_slices(scene.model).items()},
+            points=base_points(scene),
+            **base,
+        )
+        self._ctrl = sim.view("ctrl")
+        self._history = _HistoryTemplate(scene.model) if scene.model.nhistory else None
+
+    def _columns(self, source: Floats, addresses: Sequence[int]) -> Floats:
+        first = addresses[0]
+        if list(addresses) == list(range(first, first + len(addresses))):
+            return source[:, first : first + len(addresses)]
+        index = np.array(addresses)
+        gathered = np.ascontiguousarray(source[:, index])
+        self._gathers.append((source, index, gathered))
+        return gathered
+
+    def refresh(self) -> None:
+        """Bring gathered arrays up to date after the simulation moved; views need nothing."""
+        for source, index, gathered in self._gathers:
+            np.take(source, index, axis=1, out=gathered)
+
+    def settle(self, mask: Mask | None = None) -> None:
+        """Fill the actuators' delay lines of the worlds of the mask with their present controls."""
+        if self._history is not None:
+            worlds = slice(None) if mask is None else mask
+            history = self.sim.view("history")
+            history[worlds] = self._history.filled(self._ctrl[worlds])
+
+    def joint_columns(self, names: Sequence[str]) -> Any:
+        """Index of the actuators of the named joints into `ctrl`: a slice where contiguous, else an array."""
+        ids = [self.scene.actuator_ids[self.scene.joints.index(name)] for name in names]
+        if ids == list(range(ids[0], ids[0] + len(ids))):
+            return slice(ids[0], ids[0] + len(ids))
+        return np.array(ids)
+
+
+class _HistoryTemplate:
+    """The delay lines of a model at time 0, with room for the controls to be filled in.
+
+    `mj_initCtrlHistory` writes one actuator's line; where its values went is read off by writing a marker.
+    """
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        data = mujoco.MjData(model)
+        self._columns: list[tuple[int, Any]] = []
+        for actuator in range(model.nu):
+            samples = int(model.actuator_history[actuator, 0])
+            if samples == 0:
+                continue
+            times = -model.opt.timestep * np.arange(samples, 0, -1)
+            mujoco.mj_initCtrlHistory(model, data, actuator, times, np.full(samples, np.inf))
+            self._columns.append((actuator, np.flatnonzero(np.isinf(data.history))))
+            mujoco.mj_initCtrlHistory(model, data, actuator, times, np.zeros(samples))
+        self._row = data.history.copy()
+
+    def filled(self, ctrl: Floats) -> Floats:
+        """(n, nhistory) for controls (n, nu)."""
+        rows = np.repeat(self._row[None, :], len(ctrl), axis=0)
+        for actuator, columns in self._columns:
+            rows[:, columns] = ctrl[:, actuator, None]
+        return rows

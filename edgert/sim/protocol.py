@@ -1,0 +1,75 @@
+"""`Sim`: many worlds of one model, stepped together. The seam between tasks or robots and a physics engine.
+
+State layout, names and semantics are MuJoCo's. After `step`, derived fields (sensors, positions of bodies) describe
+the state before the last substep, as with `mj_step`; after `reset` and `forward` they describe the state itself.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Sim(Protocol):
+    """Batched physics. A `Sim` belongs to one thread at a time; whoever made it closes it."""
+
+    @property
+    def model(self) -> mujoco.MjModel:
+        """The model of every world, before per-world fields."""
+        ...
+
+    @property
+    def nworld(self) -> int:
+        """Number of worlds."""
+        ...
+
+    @property
+    def timestep_s(self) -> float:
+        """Physics timestep, s."""
+        ...
+
+    def view(self, name: str) -> Floats:
+        """A live (nworld, ...) array of an MjData field: state fields may be written, derived ones only read."""
+        ...
+
+    def expand(self, name: str) -> Floats:
+        """A live, writable (nworld, ...) array of per-world values of an MjModel field."""
+        ...
+
+    def set_const(self, mask: Mask | None = None) -> None:
+        """Recompute what MuJoCo derives from masses and geometry, after writing expanded fields."""
+        ...
+
+    def reset(self, mask: Mask | None = None, keyframe: int = -1) -> None:
+        """Put the worlds of the mask (None: all) at a keyframe or the defaults; call `forward` after writing state."""
+        ...
+
+    def forward(self, mask: Mask | None = None) -> None:
+        """Compute the derived fields of the worlds of the mask at their state."""
+        ...
+
+    def step(self, nstep: int = 1) -> None:
+        """Advance every world by nstep physics steps under the controls written to `view("ctrl")`."""
+        ...
+
+    def state(self) -> Floats:
+        """A copy of the full integration state, (nworld, nstate), in the layout of mjSTATE_INTEGRATION."""
+        ...
+
+    def set_state(self, state: Floats) -> None:
+        """Set the full integration state; derived fields follow with `forward`."""
+        ...
+
+    def warnings(self) -> npt.NDArray[np.int64]:
+        """How often each MuJoCo warning was raised since the start, (nworld, nwarning)."""
+        ...
+
+    def close(self) -> None:
+        """Release the worlds."""
+        ...

@@ -1,0 +1,234 @@
+"""Strict reading of TOML and JSON tables: every key asked for, every other key refused.
+
+A `Table` remembers which keys its reader asked for; `close()` refuses the rest and names the valid ones, so that a
+typo never becomes a silent default. Numbers must be finite, booleans are not numbers, and every error carries the
+file and the dotted key.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+from edgert.errors import ContractError
+
+MAX_FILE_BYTES: Final = 1 << 20
+"""Largest table file that is read; real ones are a few kilobytes."""
+
+MAX_DEPTH: Final = 16
+"""Deepest nesting of tables and lists that is accepted."""
+
+_REQUIRED: Final = object()
+_T = TypeVar("_T")
+
+
+def read_toml(path: Path, *, kind: str) -> dict[str, Any]:
+    """Parse a bounded TOML file; `kind` names it in errors ("contract", "task")."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ContractError(
+            f"cannot read {kind} file {path}", found=error.strerror or error, hint="Check the path and its permissions"
+        ) from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ContractError(
+            f"{kind} file {path} is too large", found=f"over {MAX_FILE_BYTES} bytes", expected="a few kilobytes of TOML"
+        )
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ContractError(f"{kind} file {path} is not UTF-8 text", found=error.reason, expected="TOML") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ContractError(f"{kind} file {path} is not valid TOML", found=str(error) or "nested too deep") from error
+    check_depth(document, str(path))
+    return document
+
+
+def read_json(text: str, *, where: str) -> dict[str, Any]:
+    """Parse a bounded JSON object from text found at `where`."""
+    if len(text) > MAX_FILE_BYTES:
+        raise ContractError(f"{where} is too large", found=f"{len(text)} characters", expected=f"at most {MAX_FILE_BYTES}")
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ContractError(f"{where} is not valid JSON", found=str(error) or "nested too deep") from error
+    if not isinstance(document, dict):
+        raise ContractError(f"{where} is not a JSON object", found=type_name(document), expected="an object")
+    check_depth(document, where)
+    return document
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"the number {name}, which JSON does not have")
+
+
+def check_depth(value: object, where: str, depth: int = 0) -> None:
+    """Refuse nesting deeper than `MAX_DEPTH`."""
+    if depth > MAX_DEPTH:
+        raise ContractError(f"{where} is nested too deep", expected=f"at most {MAX_DEPTH} levels")
+    items: Iterable[object] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        check_depth(item, where, depth + 1)
+
+
+def type_name(value: object) -> str:
+    """The TOML name of a value's type."""
+    names: dict[type, str] = {bool: "a boolean", int: "an integer", float: "a number", str: "text", list: "a list"}
+    return "a table" if isinstance(value, Mapping) else names.get(type(value), type(value).__name__)
+
+
+def show(value: object) -> str:
+    """A value as a short piece of an error text."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class Table:
+    """One table of a document, read key by key.
+
+    Args:
+        data: the parsed table.
+        where: how errors name the document, such as a file name.
+        path: the dotted key of this table in the document, "" at the top.
+    """
+
+    def __init__(self, data: Mapping[str, Any], where: str, path: str = "") -> None:
+        self.data = data
+        self.where = where
+        self.path = path
+        self._asked: dict[str, None] = {}
+
+    def key(self, name: str) -> str:
+        """The dotted key of `name` in the document."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def fail(self, name: str, *, found: object, expected: object, hint: str = "") -> NoReturn:
+        """Refuse the value of `name`."""
+        raise ContractError(f"{self.where}: key '{self.key(name)}' is wrong", found=found, expected=expected, hint=hint)
+
+    def has(self, name: str) -> bool:
+        """Whether the key is there; asking makes it a valid key."""
+        self._asked[name] = None
+        return name in self.data
+
+    def raw(self, name: str, default: Any = _REQUIRED) -> Any:
+        """The value as parsed."""
+        self._asked[name] = None
+        if name in self.data:
+            return self.data[name]
+        if default is _REQUIRED:
+            raise ContractError(f"{self.where}: key '{self.key(name)}' is missing", hint=f"Add {self.key(name)} to it")
+        return default
+
+    def number(
+        self, name: str, default: Any = _REQUIRED, *, lo: float = -math.inf, hi: float = math.inf, above: float = -math.inf
+    ) -> float:
+        """A finite number with `lo <= value <= hi` and `value > above`."""
+        value = self.raw(name, default)
+        if not is_number(value):
+            self.fail(name, found=f"{type_name(value)} {show(value)}", expected="a finite number")
+        self._bounds(name, value, lo=lo, hi=hi, above=above)
+        return float(value)
+
+    def integer(self, name: str, default: Any = _REQUIRED, *, lo: int, hi: int) -> int:
+        """An integer with `lo <= value <= hi`."""
+        value = self.raw(name, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.fail(name, found=f"{type_name(value)} {show(value)}", expected="an integer")
+        self._bounds(name, value, lo=lo, hi=hi)
+        return value
+
+    def text(self, name: str, default: Any = _REQUIRED, *, choices: Iterable[str] = ()) -> str:
+        """A piece of text, from `choices` if there are any."""
+        value = self.raw(name, default)
+        if not isinstance(value, str):
+            self.fail(name, found=f"{type_name(value)} {show(value)}", expected="text")
+        allowed = tuple(choices)
+        if allowed and value not in allowed:
+            self.fail(name, found=show(value), expected="one of " + ", ".join(allowed))
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A boolean."""
+        value = self.raw(name, default)
+        if not isinstance(value, bool):
+            self.fail(name, found=f"{type_name(value)} {show(value)}", expected="true or false")
+        return value
+
+    def names(self, name: str, default: Any = _REQUIRED) -> tuple[str, ...]:
+        """A list of unique, non-empty texts."""
+        value = self.raw(name, default)
+        if isinstance(value, tuple):
+            return value
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            self.fail(name, found=f"{type_name(value)} {show(value)}", expected="a list of names")
+        twice = sorted({item for item in value if value.count(item) > 1})
+        if twice:
+            self.fail(name, found=f"{', '.join(twice)} more than once", expected="each name once")
+        return tuple(value)
+
+    def numbers(self, name: str, default: Any = _REQUIRED, *, length: int | None = None) -> tuple[float, ...]:
+        """A list of finite numbers."""
+        value = self.raw(name, default)
+        if isinstance(value, tuple):
+            return value
+        if not isinstance(value, list) or not all(is_number(item) for item in value):
+            self.fail(name, found=f"{type_name(value)} {show(value)}", expected="a list of finite numbers")
+        if length is not None and len(value) != length:
+            self.fail(name, found=f"{len(value)} numbers", expected=f"{length}")
+        return tuple(float(item) for item in value)
+
+    def range(self, name: str, default: Any = _REQUIRED, *, lo: float = -math.inf, hi: float = math.inf) -> tuple[float, float]:
+        """A pair [low, high], low <= high, both within lo … hi."""
+        low, high = self.numbers(name, default, length=2)
+        if low > high:
+            self.fail(name, found=f"[{low:g}, {high:g}]", expected="[low, high] with low <= high")
+        for value in (low, high):
+            self._bounds(name, value, lo=lo, hi=hi)
+        return low, high
+
+    def table(self, name: str, default: Any = _REQUIRED) -> Table:
+        """A table inside this one; close it too."""
+        value = self.raw(name, default)
+        if not isinstance(value, Mapping):
+            self.fail(name, found=f"{type_name(value)} {show(value)}", expected="a table")
+        return Table(value, self.where, self.key(name))
+
+    def each(self, read: Callable[[str, Table], _T]) -> dict[str, _T]:
+        """Read every entry of a table of tables with `read(name, table)` and close each."""
+        result = {}
+        for name in self.data:
+            entry = self.table(name)
+            result[name] = read(name, entry)
+            entry.close()
+        return result
+
+    def close(self) -> None:
+        """Refuse keys that nobody asked for."""
+        unknown = [name for name in self.data if name not in self._asked]
+        if unknown:
+            keys = ", ".join(f"'{self.key(name)}'" for name in unknown)
+            raise ContractError(
+                f"{self.where}: unknown key {keys}", expected="one of " + (", ".join(sorted(self._asked)) or "none")
+            )
+
+    def _bounds(
+        self, name: str, value: float, *, lo: float = -math.inf, hi: float = math.inf, above: float = -math.inf
+    ) -> None:
+        if not lo <= value <= hi or not value > above:
+            low = f"more than {above:g}" if above > -math.inf else f"at least {lo:g}" if lo > -math.inf else ""
+            high = f"at most {hi:g}" if hi < math.inf else ""
+            self.fail(name, found=f"{value:g}", expected=" and ".join(part for part in (low, high) if part))
+
+
+def is_number(value: object) -> bool:
+    """A finite int or float, not a boolean."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False

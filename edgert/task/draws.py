@@ -1,0 +1,151 @@
+"""Random draws, one generator a world, so that world i is the same for every number of worlds and threads.
+
+At a reset a world draws one row of uniform numbers whose columns have fixed meanings, so that the stream of a world
+never depends on what another one does. Observation noise comes from a second generator, seeded by the first, in
+blocks, because one small draw per world and step would cost more than the physics allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgert.sim.protocol import Floats, Mask
+from edgert.sim.scene import Scene
+from edgert.task.task import CommandSampling, Randomisation, ResetRanges
+
+_NOISE_BLOCK = 32
+"""Steps of observation noise drawn at once for one world."""
+
+
+class ResetDraws:
+    """Names for the columns of a world's row of uniform numbers in [0, 1)."""
+
+    def __init__(self, njoint: int, nact: int) -> None:
+        widths = {
+            "friction": 1,
+            "mass": 1,
+            "kp": nact,
+            "kd": nact,
+            "delay": 1,
+            "joint_pos": njoint,
+            "joint_vel": njoint,
+            "yaw": 1,
+            "lin_vel": 3,
+            "ang_vel": 3,
+            "push": 3,
+            "command": 5,
+        }
+        self._columns: dict[str, slice] = {}
+        self.width = 0
+        for name, width in widths.items():
+            self._columns[name] = slice(self.width, self.width + width)
+            self.width += width
+
+    def column(self, rows: Floats, name: str) -> Floats:
+        """The columns of `name`, (n, width)."""
+        return rows[:, self._columns[name]]
+
+
+def within(unit: Floats, bounds: tuple[float, float]) -> Floats:
+    """Uniform numbers in [0, 1) spread over `bounds`."""
+    return bounds[0] + unit * (bounds[1] - bounds[0])
+
+
+def around(unit: Floats, half_width: float) -> Floats:
+    """Uniform numbers in [0, 1) spread over plus and minus `half_width`."""
+    return (2.0 * unit - 1.0) * half_width
+
+
+def spread(
+    qpos: Floats, qvel: Floats, scene: Scene, ranges: ResetRanges, draws: ResetDraws, rows: Floats
+) -> None:
+    """Spread initial states (n, nq), (n, nv) in place around where they are, from uniform numbers (n, width)."""
+    qpos[:, list(scene.qpos_adr)] += around(draws.column(rows, "joint_pos"), ranges.joint_pos_rad)
+    qvel[:, list(scene.dof_adr)] += around(draws.column(rows, "joint_vel"), ranges.joint_vel_rad_s)
+    if scene.base is not None:
+        at, dof = scene.base_qpos_adr, scene.base_dof_adr
+        half_yaw = 0.5 * around(draws.column(rows, "yaw")[:, 0], ranges.yaw_rad)
+        qpos[:, at + 3 : at + 7] = _turned(qpos[:, at + 3 : at + 7], half_yaw)
+        qvel[:, dof : dof + 3] += around(draws.column(rows, "lin_vel"), ranges.lin_vel_m_s)
+        qvel[:, dof + 3 : dof + 6] += around(draws.column(rows, "ang_vel"), ranges.ang_vel_rad_s)
+
+
+def _turned(quat: Floats, half_yaw: Floats) -> Floats:
+    """Quaternions (n, 4) wxyz turned about the world's z axis by twice `half_yaw`."""
+    c, s = np.cos(half_yaw), np.sin(half_yaw)
+    w, x, y, z = quat.T
+    return np.stack((c * w - s * z, c * x - s * y, c * y + s * x, c * z + s * w), axis=1)
+
+
+def draw_commands(unit: Floats, sampling: CommandSampling) -> Floats:
+    """Commands (n, 3) from uniform numbers (n, 5): three components, then still and forward-only selectors."""
+    commands = np.stack(
+        (
+            within(unit[:, 0], sampling.vx_m_s),
+            within(unit[:, 1], sampling.vy_m_s),
+            within(unit[:, 2], sampling.wz_rad_s),
+        ),
+        axis=1,
+    )
+    commands[unit[:, 4] < sampling.forward_fraction, 1:] = 0.0
+    commands[unit[:, 3] < sampling.still_fraction] = 0.0
+    return commands
+
+
+class Generators:
+    """The generators of all worlds and their stores of observation noise."""
+
+    def __init__(self, nworld: int, noise: Floats) -> None:
+        self._events: list[np.random.Generator] = []
+        self._noise: list[np.random.Generator] = []
+        self._scale = noise if np.any(noise > 0.0) else None
+        width = len(noise) if self._scale is not None else 0
+        self._block = np.zeros((nworld, _NOISE_BLOCK, width))
+        self._cursor = np.full(nworld, _NOISE_BLOCK)
+        self._all = np.arange(nworld)
+
+    def seed(self, generators: Sequence[np.random.Generator | None]) -> None:
+        """Give worlds new generators; None keeps a world's own."""
+        if not self._events:
+            self._events = [np.random.default_rng() for _ in generators]
+            self._noise = [np.random.Generator(np.random.SFC64(0)) for _ in generators]
+        for world, generator in enumerate(generators):
+            if generator is not None:
+                self._events[world] = generator
+                self._noise[world] = np.random.Generator(np.random.SFC64(int(generator.integers(2**62))))
+                self._cursor[world] = _NOISE_BLOCK
+
+    def rows(self, worlds: Sequence[int], width: int) -> Floats:
+        """One row of uniform numbers for each of the worlds, (n, width)."""
+        result = np.empty((len(worlds), width))
+        for row, world in zip(result, worlds, strict=True):
+            self._events[world].random(out=row)
+        return result
+
+    def noise(self, mask: Mask | None) -> Floats | None:
+        """The next noise of the worlds of the mask, (n, dim); None where there is no noise at all."""
+        if self._scale is None:
+            return None
+        worlds = self._all if mask is None else np.flatnonzero(mask)
+        for world in worlds[self._cursor[worlds] == _NOISE_BLOCK]:
+            self._noise[world].random(out=self._block[world])
+            self._cursor[world] = 0
+        unit = self._block[worlds, self._cursor[worlds]]
+        self._cursor[worlds] += 1
+        return (2.0 * unit - 1.0) * self._scale
+
+
+def needs_model_fields(randomise: Randomisation) -> tuple[str, ...]:
+    """The MjModel fields that get a value for each world."""
+    fields: list[str] = []
+    if randomise.friction is not None:
+        fields.append("geom_friction")
+    if randomise.mass_add_kg is not None:
+        fields += ["body_mass", "body_inertia"]
+    if randomise.kp is not None or randomise.kd is not None:
+        fields += ["actuator_gainprm", "actuator_biasprm"]
+    if randomise.delay_s is not None:
+        fields.append("actuator_delay")
+    return tuple(fields)

@@ -1,0 +1,247 @@
+"""`Task`: scene, contract, episode, rewards, terminations, resets and randomisation, read from `task.toml`.
+
+A task is data. Unknown keys and wrong types are refused with the file, the key and the valid ones; `Worlds` runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgert import assets
+from edgert.contract.document import MAX_CONTROL_HZ, check_schema, parse_contract
+from edgert.contract.spec import Contract
+from edgert.errors import ContractError
+from edgert.tables import Table, read_toml
+from edgert.task.rewards import REWARDS, RewardTerm
+
+Range = tuple[float, float]
+MAX_DECIMATION = 10_000
+MAX_EPISODE_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSampling:
+    """How commands are drawn: uniform, zero for a fraction of draws, anew every `resample_s`."""
+
+    vx_m_s: Range
+    vy_m_s: Range
+    wz_rad_s: Range
+    resample_s: float
+    still_fraction: float = 0.0
+    forward_fraction: float = 0.0
+    """Fraction of draws without sideways and turning motion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallTermination:
+    """The base leans or sinks too far."""
+
+    tilt_rad: float
+    height_m: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetRanges:
+    """Half widths of uniform draws around the scene's keyframe."""
+
+    joint_pos_rad: float = 0.0
+    joint_vel_rad_s: float = 0.0
+    yaw_rad: float = 0.0
+    lin_vel_m_s: float = 0.0
+    ang_vel_rad_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Randomisation:
+    """What differs between worlds and episodes; a neutral default switches each off."""
+
+    friction: Range | None = None
+    friction_geoms: tuple[str, ...] = ()
+    mass_add_kg: Range | None = None
+    mass_body: str = ""
+    kp: Range | None = None  # factor per joint
+    kd: Range | None = None  # factor per joint
+    delay_s: Range | None = None  # actuator delay, one for all joints of a world
+    push_interval_s: float | None = None
+    push_m_s: float = 0.0  # half width of each horizontal component
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """Half width of uniform noise by observation term, in the term's unit before scaling."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One task. `episode_steps` control steps make an episode; the control period is decimation × timestep."""
+
+    name: str
+    id: str
+    scene: Path
+    contract: Contract
+    decimation: int
+    episode_s: float
+    base: str
+    command: CommandSampling | None
+    rewards: tuple[RewardTerm, ...]
+    fall: FallTermination | None
+    reset: ResetRanges
+    randomise: Randomisation
+
+    @property
+    def episode_steps(self) -> int:
+        """Control steps of a full episode."""
+        return max(1, round(self.episode_s * self.contract.control_hz))
+
+
+def load_task(name: str | Path) -> Task:
+    """The task of a bundled sim, or of a folder or `task.toml` of your own.
+
+    Raises:
+        UnknownNameError: no bundled sim has that name.
+        ContractError: the file cannot be read, or a key is unknown, missing or wrong.
+    """
+    path = Path(name)
+    if path.is_dir() and (path / "task.toml").is_file():
+        path = path / "task.toml"
+    elif path.suffix != ".toml":
+        path = assets.find("sims", str(name)) / "task.toml"
+    return parse_task(read_toml(path, kind="task"), path)
+
+
+def parse_task(document: Mapping[str, object], path: Path) -> Task:
+    """A `Task` from a parsed document; `path` locates the scene and names errors."""
+    table = Table(document, str(path))
+    check_schema(table)
+    contract_table = table.table("contract")
+    contract = parse_contract(
+        {"schema": 1, **contract_table.data},
+        f"{path} [contract]",
+        {key: "task" for key in contract_table.data},
+    )
+    if len(contract.inputs) != 1:
+        contract_table.fail("inputs", found=f"{len(contract.inputs)} inputs", expected="exactly one for a task")
+    scene = _scene_path(table, path)
+    rewards_table = table.table("rewards")
+    rewards = rewards_table.each(lambda key, entry: _reward(rewards_table, key, entry, contract))
+    task = Task(
+        name=path.parent.name,
+        id=table.text("id", ""),
+        scene=scene,
+        contract=contract,
+        decimation=table.integer("decimation", lo=1, hi=MAX_DECIMATION),
+        episode_s=table.number("episode_s", above=0.0, hi=MAX_EPISODE_S),
+        base=table.text("base", ""),
+        command=_sampling(table) if table.has("command") else None,
+        rewards=tuple(rewards.values()),
+        fall=_fall(table) if table.has("terminations") else None,
+        reset=_reset(table) if table.has("reset") else ResetRanges(),
+        randomise=_randomise(table, contract) if table.has("randomise") else Randomisation(),
+    )
+    table.close()
+    if (contract.command is None) != (task.command is None):
+        raise ContractError(
+            f"{path}: [command] and [contract.command] go together",
+            found="only one of them",
+            expected="both, or neither for a task without commands",
+        )
+    return task
+
+
+def _scene_path(table: Table, path: Path) -> Path:
+    name = table.text("scene")
+    folder = path.parent.resolve()
+    scene = (folder / name).resolve()
+    if not scene.is_relative_to(folder):
+        table.fail("scene", found=name, expected="a file inside the task's folder")
+    return scene
+
+
+def _reward(table: Table, key: str, entry: Table, contract: Contract) -> RewardTerm:
+    kind = REWARDS.get(key)
+    if kind is None:
+        table.fail(key, found=f"unknown reward '{key}'", expected="one of " + ", ".join(sorted(REWARDS)))
+    return RewardTerm(
+        name=key,
+        weight=entry.number("weight"),
+        function=kind.function,
+        parameters=kind.read(entry, contract.joints),
+    )
+
+
+def _sampling(table: Table) -> CommandSampling:
+    entry = table.table("command")
+    sampling = CommandSampling(
+        vx_m_s=entry.range("vx_m_s"),
+        vy_m_s=entry.range("vy_m_s"),
+        wz_rad_s=entry.range("wz_rad_s"),
+        resample_s=entry.number("resample_s", above=0.0, hi=MAX_EPISODE_S),
+        still_fraction=entry.number("still_fraction", 0.0, lo=0.0, hi=1.0),
+        forward_fraction=entry.number("forward_fraction", 0.0, lo=0.0, hi=1.0),
+    )
+    entry.close()
+    return sampling
+
+
+def _fall(table: Table) -> FallTermination:
+    entry = table.table("terminations")
+    fall = entry.table("fall")
+    result = FallTermination(
+        tilt_rad=fall.number("tilt_rad", above=0.0, hi=3.2), height_m=fall.number("height_m", 0.0, lo=0.0)
+    )
+    fall.close()
+    entry.close()
+    return result
+
+
+def _reset(table: Table) -> ResetRanges:
+    entry = table.table("reset")
+    names = ResetRanges.__dataclass_fields__
+    ranges = ResetRanges(**{name: entry.number(name, 0.0, lo=0.0) for name in names})
+    entry.close()
+    return ranges
+
+
+def _randomise(table: Table, contract: Contract) -> Randomisation:
+    entry = table.table("randomise")
+    values: dict[str, object] = {}
+    if entry.has("friction"):
+        friction = entry.table("friction")
+        values |= {"friction": friction.range("range", lo=0.0), "friction_geoms": friction.names("geoms")}
+        friction.close()
+    if entry.has("mass"):
+        mass = entry.table("mass")
+        values |= {"mass_add_kg": mass.range("add_kg"), "mass_body": mass.text("body")}
+        mass.close()
+    if entry.has("gains"):
+        gains = entry.table("gains")
+        values |= {key: gains.range(key, lo=0.0) if gains.has(key) else None for key in ("kp", "kd")}
+        gains.close()
+    if entry.has("action_delay"):
+        delay = entry.table("action_delay")
+        values["delay_s"] = delay.range("range_s", lo=0.0, hi=1.0)
+        delay.close()
+    if entry.has("push"):
+        push = entry.table("push")
+        values |= {
+            "push_interval_s": push.number("interval_s", above=0.0, hi=MAX_EPISODE_S),
+            "push_m_s": push.number("velocity_m_s", lo=0.0),
+        }
+        push.close()
+    if entry.has("observation_noise"):
+        noise = entry.table("observation_noise")
+        known = {term.name for spec in contract.inputs.values() for term in spec.terms}
+        values["noise"] = {name: noise.number(name, lo=0.0) for name in sorted(known) if noise.has(name)}
+        noise.close()
+    entry.close()
+    return Randomisation(**values)  # type: ignore[arg-type]  # each value was read by its own type above
+
+
+def check_rate(task: Task, timestep_s: float) -> None:
+    """Refuse a task whose decimation and timestep do not give the contract's control rate."""
+    hz = 1.0 / (task.decimation * timestep_s)
+    if not 0.999 < hz / task.contract.control_hz < 1.001 or hz > MAX_CONTROL_HZ:
+        raise ContractError(
+            f"task '{task.name}': decimation {task.decimation} at timestep {timestep_s:g} s does not give the control rate",
+            found=f"{hz:g} Hz",
+            expected=f"contract.control_hz = {task.contract.control_hz:g}",
+        )
