@@ -1,5 +1,83 @@
-"""edgert: an edge runtime for robots."""
+"""edgert: an edge runtime for robots.
+
+Run a trained policy on the chip that is there, against a simulated or real robot, in time; simulate by the thousand.
+Importing the package loads nothing heavy; the names below are imported when they are first used. With Gymnasium, the
+environments of the bundled sims are registered: `gymnasium.make("edgert/Quadruped-v0")`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from edgert.environments import register_when_imported
+from edgert.errors import (
+    ContractError,
+    DeviceError,
+    EdgertError,
+    IntegrityError,
+    RobotError,
+    UnknownNameError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from edgert.contract import Contract, JointCommand, RobotState
+    from edgert.device import Device
+    from edgert.policy import LoadedPolicy, OnnxPolicy, Policy, load_policy
+    from edgert.runtime import Options, Session, open_session
+    from edgert.sim import Sim
+    from edgert.task.task import Task, load_task
 
 __version__ = "0.1.0"
 
-from edgert.contract import Contract
+_LAZY = {
+    "Contract": "edgert.contract",
+    "Device": "edgert.device",
+    "JointCommand": "edgert.contract",
+    "LoadedPolicy": "edgert.policy",
+    "OnnxPolicy": "edgert.policy",
+    "Options": "edgert.runtime",
+    "Policy": "edgert.policy",
+    "RobotState": "edgert.contract",
+    "Session": "edgert.runtime",
+    "Sim": "edgert.sim",
+    "Task": "edgert.task.task",
+    "load_policy": "edgert.policy",
+    "load_task": "edgert.task.task",
+    "open_session": "edgert.runtime",
+}
+
+__all__ = [
+    "Contract",
+    "ContractError",
+    "Device",
+    "DeviceError",
+    "EdgertError",
+    "IntegrityError",
+    "JointCommand",
+    "LoadedPolicy",
+    "OnnxPolicy",
+    "Options",
+    "Policy",
+    "RobotError",
+    "RobotState",
+    "Session",
+    "Sim",
+    "Task",
+    "UnknownNameError",
+    "UnsupportedError",
+    "load_policy",
+    "load_task",
+    "open_session",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'edgert' has no attribute '{name}'")
+    module = import_module(_LAZY[name])
+    return getattr(module, name)
+
+
+register_when_imported()

@@ -64,6 +64,8 @@ _LINE_CHARS = 600
 
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
+    if not line.isprintable():  # names out of files may hold terminal controls, or surrogates that no stream encodes
+        line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     if len(line) <= _LINE_CHARS:
         return line
     half = _LINE_CHARS // 2

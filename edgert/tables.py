@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
@@ -21,6 +23,10 @@ MAX_FILE_BYTES: Final = 1 << 20
 
 MAX_DEPTH: Final = 16
 """Deepest nesting of tables and lists that is accepted."""
+
+_PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_DEEP_KEY: Final = re.compile(rf"""(?<![A-Za-z0-9_\-"'.])(?:{_PART}[ \t]*+\.[ \t]*+){{{MAX_DEPTH + 1},}}""")
+"""A dotted key of too many parts, for which tomllib would take time that grows with their square."""
 
 _REQUIRED: Final = object()
 _T = TypeVar("_T")
@@ -40,10 +46,14 @@ def read_toml(path: Path, *, kind: str) -> dict[str, Any]:
             f"{kind} file {path} is too large", found=f"over {MAX_FILE_BYTES} bytes", expected="a few kilobytes of TOML"
         )
     try:
-        document = tomllib.loads(data.decode("utf-8"))
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ContractError(f"{kind} file {path} is not UTF-8 text", found=error.reason, expected="TOML") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    if _DEEP_KEY.search(text):
+        raise _too_deep(str(path))
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: TOMLDecodeError, or an integer of too many digits
         raise ContractError(f"{kind} file {path} is not valid TOML", found=str(error) or "nested too deep") from error
     check_depth(document, str(path))
     return document
@@ -52,9 +62,12 @@ def read_toml(path: Path, *, kind: str) -> dict[str, Any]:
 def read_json(text: str, *, where: str) -> dict[str, Any]:
     """Parse a bounded JSON object from text found at `where`."""
     if len(text) > MAX_FILE_BYTES:
-        raise ContractError(f"{where} is too large", found=f"{len(text)} characters", expected=f"at most {MAX_FILE_BYTES}")
+        raise ContractError(
+            f"{where} is too large", found=f"{len(text)} characters", expected=f"at most {MAX_FILE_BYTES}"
+        )
     try:
-        document = json.loads(text, parse_constant=_no_constant)
+        document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique_keys)
+        json.dumps(document, ensure_ascii=False).encode()  # refuses half a surrogate pair, which no stream encodes
     except (ValueError, RecursionError) as error:
         raise ContractError(f"{where} is not valid JSON", found=str(error) or "nested too deep") from error
     if not isinstance(document, dict):
@@ -67,10 +80,25 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"the number {name}, which JSON does not have")
 
 
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError(f"the key {_repeated(name for name, _ in pairs)} more than once")
+    return table
+
+
+def _repeated(names: Iterable[str]) -> str:
+    return ", ".join(sorted(name for name, count in Counter(names).items() if count > 1))
+
+
+def _too_deep(where: str) -> ContractError:
+    return ContractError(f"{where} is nested too deep", expected=f"at most {MAX_DEPTH} levels")
+
+
 def check_depth(value: object, where: str, depth: int = 0) -> None:
     """Refuse nesting deeper than `MAX_DEPTH`."""
     if depth > MAX_DEPTH:
-        raise ContractError(f"{where} is nested too deep", expected=f"at most {MAX_DEPTH} levels")
+        raise _too_deep(where)
     items: Iterable[object] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for item in items:
         check_depth(item, where, depth + 1)
@@ -78,13 +106,23 @@ def check_depth(value: object, where: str, depth: int = 0) -> None:
 
 def type_name(value: object) -> str:
     """The TOML name of a value's type."""
-    names: dict[type, str] = {bool: "a boolean", int: "an integer", float: "a number", str: "text", list: "a list"}
+    names: dict[type, str] = {
+        bool: "a boolean",
+        int: "an integer",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        type(None): "nothing",
+    }
     return "a table" if isinstance(value, Mapping) else names.get(type(value), type(value).__name__)
 
 
 def show(value: object) -> str:
     """A value as a short piece of an error text."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no integer of more than 4300 digits; TOML can write one in hexadecimal
+        text = hex(value) if isinstance(value, int) else "with an integer of more than 4300 digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -126,7 +164,13 @@ class Table:
         return default
 
     def number(
-        self, name: str, default: Any = _REQUIRED, *, lo: float = -math.inf, hi: float = math.inf, above: float = -math.inf
+        self,
+        name: str,
+        default: Any = _REQUIRED,
+        *,
+        lo: float = -math.inf,
+        hi: float = math.inf,
+        above: float = -math.inf,
     ) -> float:
         """A finite number with `lo <= value <= hi` and `value > above`."""
         value = self.raw(name, default)
@@ -135,7 +179,7 @@ class Table:
         self._bounds(name, value, lo=lo, hi=hi, above=above)
         return float(value)
 
-    def integer(self, name: str, default: Any = _REQUIRED, *, lo: int, hi: int) -> int:
+    def integer(self, name: str, default: Any = _REQUIRED, *, lo: int, hi: float = math.inf) -> int:
         """An integer with `lo <= value <= hi`."""
         value = self.raw(name, default)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -163,19 +207,19 @@ class Table:
     def names(self, name: str, default: Any = _REQUIRED) -> tuple[str, ...]:
         """A list of unique, non-empty texts."""
         value = self.raw(name, default)
-        if isinstance(value, tuple):
+        if value is default and isinstance(value, tuple):
             return value
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
             self.fail(name, found=f"{type_name(value)} {show(value)}", expected="a list of names")
-        twice = sorted({item for item in value if value.count(item) > 1})
+        twice = _repeated(value)
         if twice:
-            self.fail(name, found=f"{', '.join(twice)} more than once", expected="each name once")
+            self.fail(name, found=f"{twice} more than once", expected="each name once")
         return tuple(value)
 
     def numbers(self, name: str, default: Any = _REQUIRED, *, length: int | None = None) -> tuple[float, ...]:
         """A list of finite numbers."""
         value = self.raw(name, default)
-        if isinstance(value, tuple):
+        if value is default and isinstance(value, tuple):
             return value
         if not isinstance(value, list) or not all(is_number(item) for item in value):
             self.fail(name, found=f"{type_name(value)} {show(value)}", expected="a list of finite numbers")
@@ -183,7 +227,9 @@ class Table:
             self.fail(name, found=f"{len(value)} numbers", expected=f"{length}")
         return tuple(float(item) for item in value)
 
-    def range(self, name: str, default: Any = _REQUIRED, *, lo: float = -math.inf, hi: float = math.inf) -> tuple[float, float]:
+    def range(
+        self, name: str, default: Any = _REQUIRED, *, lo: float = -math.inf, hi: float = math.inf
+    ) -> tuple[float, float]:
         """A pair [low, high], low <= high, both within lo … hi."""
         low, high = self.numbers(name, default, length=2)
         if low > high:
@@ -223,7 +269,7 @@ class Table:
         if not lo <= value <= hi or not value > above:
             low = f"more than {above:g}" if above > -math.inf else f"at least {lo:g}" if lo > -math.inf else ""
             high = f"at most {hi:g}" if hi < math.inf else ""
-            self.fail(name, found=f"{value:g}", expected=" and ".join(part for part in (low, high) if part))
+            self.fail(name, found=show(value), expected=" and ".join(part for part in (low, high) if part))
 
 
 def is_number(value: object) -> bool:

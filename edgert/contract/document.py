@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from edgert.contract.spec import SCHEMA, ActionSpec, CommandSpec, Contract, InputSpec, ObservationTerm, PhaseSpec
 from edgert.contract.terms import TERMS, Term, TermSizes
-from edgert.errors import ContractError
+from edgert.errors import ContractError, UnknownNameError
 from edgert.tables import Table, is_number, show, type_name
 
 METADATA_KEY: Final = "edgert.contract"
@@ -26,7 +26,7 @@ _BY_JOINT: Final = ("joints.default_pos", "joints.kp", "joints.kd", "action.scal
 def overlay(
     under: Mapping[str, Any], over: Mapping[str, Any], source: str, provenance: dict[str, str], path: str = ""
 ) -> dict[str, Any]:
-    """`over` laid on `under`: tables field by field, everything else replaced; `provenance` gains `source` per field."""
+    """`over` laid on `under`: tables field by field, all else replaced; `provenance` gains `source` per field."""
     result = dict(under)
     for name, value in over.items():
         key = f"{path}.{name}" if path else str(name)
@@ -64,7 +64,7 @@ def parse_contract(document: Mapping[str, Any], where: str, provenance: Mapping[
     kd = _per_joint(joints_table, "kd", joints, lo=0.0)
     joints_table.close()
     command = _command(table) if table.has("command") else None
-    phase = _phase(table) if table.has("phase") else None
+    phase = _phase(table, command) if table.has("phase") else None
     action = _action(table.table("action"), joints, default_pos)
     if not any(value > 0.0 for name, value in zip(joints, kp, strict=True) if name in action.joints):
         joints_table.fail(
@@ -98,10 +98,13 @@ def parse_contract(document: Mapping[str, Any], where: str, provenance: Mapping[
 
 def check_schema(table: Table) -> None:
     """Refuse a document of a newer schema before anything else in it is judged."""
-    version = table.integer("schema", lo=1, hi=2**31)
+    version = table.integer("schema", lo=1)
     if version > SCHEMA:
         table.fail(
-            "schema", found=version, expected=f"at most {SCHEMA}", hint="This file was written by a newer edgert: upgrade it"
+            "schema",
+            found=show(version),
+            expected=f"at most {SCHEMA}",
+            hint="This file was written by a newer edgert: upgrade it",
         )
 
 
@@ -119,7 +122,8 @@ def _per_joint(
             table.fail(name, found=f"{len(numbers)} numbers", expected=f"{len(joints)}, one for each joint")
         result = numbers
     elif isinstance(value, Mapping):
-        unknown = [joint for joint in value if joint not in joints]
+        known = set(joints)
+        unknown = [joint for joint in value if joint not in known]
         missing = [joint for joint in joints if joint not in value]
         if unknown:
             table.fail(name, found=f"unknown joint {', '.join(unknown)}", expected="joints of " + ", ".join(joints))
@@ -129,7 +133,9 @@ def _per_joint(
         result = tuple(entries.number(joint) for joint in joints)
     else:
         table.fail(
-            name, found=f"{type_name(value)} {show(value)}", expected="a number, a list in joint order or a table by joint"
+            name,
+            found=f"{type_name(value)} {show(value)}",
+            expected="a number, a list in joint order or a table by joint",
         )
     for joint, number in zip(joints, result, strict=True):
         if number < lo:
@@ -140,13 +146,17 @@ def _per_joint(
 def _command(table: Table) -> CommandSpec:
     entry = table.table("command")
     entry.text("kind", "twist", choices=("twist",))
-    ranges = {key: entry.range(key) if entry.has(key) else None for key in ("vx_m_s", "vy_m_s", "wz_rad_s")}
+    vx, vy, wz = (entry.range(key) if entry.has(key) else None for key in ("vx_m_s", "vy_m_s", "wz_rad_s"))
     entry.close()
-    return CommandSpec(**ranges)
+    return CommandSpec(vx_m_s=vx, vy_m_s=vy, wz_rad_s=wz)
 
 
-def _phase(table: Table) -> PhaseSpec:
+def _phase(table: Table, command: CommandSpec | None) -> PhaseSpec:
     entry = table.table("phase")
+    if entry.has("still_rad") and command is None:
+        entry.fail("still_rad", found="no [command]", expected="a [command] whose smallness holds the clock")
+    if entry.has("still_below") and not entry.has("still_rad"):
+        entry.fail("still_below", found="no still_rad", expected="still_rad, the phase at which the clock is held")
     offsets = entry.numbers("offsets_rad", (0.0,))
     if not 1 <= len(offsets) <= MAX_JOINTS:
         entry.fail("offsets_rad", found=f"{len(offsets)} phases", expected=f"1 to {MAX_JOINTS}")
@@ -162,19 +172,21 @@ def _phase(table: Table) -> PhaseSpec:
 
 def _action(table: Table, joints: tuple[str, ...], default_pos: tuple[float, ...]) -> ActionSpec:
     names = table.names("joints", joints)
-    unknown = [name for name in names if name not in joints]
+    known = set(joints)
+    unknown = [name for name in names if name not in known]
     if unknown or not names:
-        table.fail("joints", found=", ".join(unknown) or "no joint", expected="some of joints.names: " + ", ".join(joints))
+        table.fail(
+            "joints", found=", ".join(unknown) or "no joint", expected="some of joints.names: " + ", ".join(joints)
+        )
     if table.raw("offset", "default") == "default":
         offset = tuple(default_pos[joints.index(name)] for name in names)
     else:
         offset = _per_joint(table, "offset", names)
-    kind = table.text("kind", "position", choices=("position",))
-    assert kind == "position"
+    table.text("kind", "position", choices=("position",))
     spec = ActionSpec(
         output=table.text("output"),
         joints=names,
-        kind=kind,
+        kind="position",
         scale=_per_joint(table, "scale", names, 1.0),
         offset=offset,
         clip=table.range("clip") if table.has("clip") else None,
@@ -191,14 +203,21 @@ def _input(table: Table, sizes: TermSizes) -> InputSpec:
     for number, entry in enumerate(entries):
         data = {"name": entry} if isinstance(entry, str) else entry
         if not isinstance(data, Mapping):
-            table.fail("terms", found=f"{type_name(entry)} {show(entry)}", expected="the name of a term, or a table with it")
+            table.fail(
+                "terms", found=f"{type_name(entry)} {show(entry)}", expected="the name of a term, or a table with it"
+            )
         terms.append(_term(Table(data, table.where, f"{table.key('terms')}[{number}]"), sizes))
     return InputSpec(terms=tuple(terms))
 
 
 def _term(table: Table, sizes: TermSizes) -> ObservationTerm:
     name = table.text("name")
-    kind: Term = TERMS.load(name)
+    try:
+        kind: Term = TERMS.load(name)
+    except UnknownNameError as error:
+        raise UnknownNameError(
+            f"{table.where}: key '{table.key('name')}' is no observation term", found=show(name), expected=error.expected
+        ) from error
     sensors = table.names("sensors", kind.sensors) if "sensors" in kind.parameters else kind.sensors
     if "sensors" in kind.parameters and not sensors:
         table.fail("sensors", found="no sensor", expected="the names of the sensors that this term reads")

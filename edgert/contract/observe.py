@@ -31,7 +31,8 @@ class Observer:
         self.dim = spec.dim
         self._xp = xp
         self._terms: list[tuple[ObservationTerm, Term]] = [(term, TERMS.load(term.name)) for term in spec.terms]
-        self._gathers = [None if t.index is None else xp.asarray(t.index, device=options.get("device")) for t in spec.terms]
+        device = options.get("device")
+        self._gathers = [None if term.index is None else xp.asarray(term.index, device=device) for term in spec.terms]
         scale, offset, low, high = affine(spec)
         self._scale = None if all(value == 1.0 for value in scale) else xp.asarray(scale, **options)
         self._offset = None if all(value == 0.0 for value in offset) else xp.asarray(offset, **options)
@@ -45,7 +46,7 @@ class Observer:
         for (spec, term), gather in zip(self._terms, self._gathers, strict=True):
             value = term.function(inputs, spec, xp)
             parts.append(value if gather is None else xp.take(value, gather, axis=1))
-        result = parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
+        result = xp.concat(parts, axis=1)  # of one part too: a term may return a live view of the state
         if self._scale is not None:
             result = result * self._scale
         if self._offset is not None:
@@ -107,13 +108,25 @@ def check_state(contract: Contract, state: RobotState, body: str) -> None:
                         f"term '{term.name}' of input '{name}' needs {needed}, which {body} does not have",
                         hint="A floating base needs a free joint" if needed.startswith("base_") else "",
                     )
-            missing = [sensor for sensor in term.sensors if sensor not in state.sensors]
+            missing = [
+                sensor
+                for sensor in term.sensors
+                if sensor not in state.sensors or state.sources.get(sensor) == "absent"
+            ]
             if missing:
                 raise ContractError(
                     f"term '{term.name}' of input '{name}' reads a sensor that {body} does not have",
                     found=", ".join(missing),
                     expected="one of " + (", ".join(sorted(state.sensors)) or "none"),
                 )
+            for sensor in term.sensors:
+                width = state.sensors[sensor].shape[1]
+                if kind.sensor_dim not in (None, width):
+                    raise ContractError(
+                        f"term '{term.name}' of input '{name}' cannot read sensor '{sensor}' of {body}",
+                        found=f"a sensor of {width}",
+                        expected=f"one of {kind.sensor_dim} numbers",
+                    )
             if term.point != "origin" and term.point not in state.points:
                 raise ContractError(
                     f"term '{term.name}' of input '{name}' refers to a point that {body} does not have",

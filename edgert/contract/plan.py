@@ -54,12 +54,12 @@ class ObservationPlan:
         for write in self._writers:
             write()
         if self._scale is not None:
-            np.multiply(raw, self._scale, raw)
+            np.multiply(raw, self._scale, out=raw)
         if self._offset is not None:
-            np.add(raw, self._offset, raw)
+            np.add(raw, self._offset, out=raw)
         if self._bounds is not None:
-            np.maximum(raw, self._bounds[0], raw)
-            np.minimum(raw, self._bounds[1], raw)
+            np.maximum(raw, self._bounds[0], out=raw)
+            np.minimum(raw, self._bounds[1], out=raw)
         self._out[:] = raw
 
 
@@ -96,7 +96,7 @@ def _joint_pos(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Write
     subtract = np.subtract
 
     def write() -> None:
-        subtract(position, default, slot)
+        subtract(position, default, out=slot)
 
     return write
 

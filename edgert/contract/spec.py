@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -117,32 +117,33 @@ class Contract:
             "output": self.action.output,
             "kind": self.action.kind,
             "joints": list(self.action.joints),
-            "scale": list(self.action.scale),
-            "offset": list(self.action.offset),
+            "scale": _floats(self.action.scale),
+            "offset": _floats(self.action.offset),
         }
         if self.action.clip is not None:
-            action["clip"] = list(self.action.clip)
+            action["clip"] = _floats(self.action.clip)
         document: dict[str, Any] = {
             "schema": SCHEMA,
             "robot": self.robot,
-            "control_hz": self.control_hz,
+            "control_hz": float(self.control_hz),
             "joints": {
                 "names": list(self.joints),
-                "default_pos": list(self.default_pos),
-                "kp": list(self.kp),
-                "kd": list(self.kd),
+                "default_pos": _floats(self.default_pos),
+                "kp": _floats(self.kp),
+                "kd": _floats(self.kd),
             },
             "inputs": inputs,
             "action": action,
         }
         if self.command is not None:
             keys = ("vx_m_s", "vy_m_s", "wz_rad_s")
-            known = {key: list(pair) for key, pair in zip(keys, self.command.ranges(), strict=True) if pair is not None}
+            pairs = zip(keys, self.command.ranges(), strict=True)
+            known = {key: _floats(pair) for key, pair in pairs if pair is not None}
             document["command"] = {"kind": self.command.kind, **known}
         if self.phase is not None:
-            phase: dict[str, Any] = {"hz": self.phase.hz, "offsets_rad": list(self.phase.offsets_rad)}
+            phase: dict[str, Any] = {"hz": float(self.phase.hz), "offsets_rad": _floats(self.phase.offsets_rad)}
             if self.phase.still_rad is not None:
-                phase |= {"still_rad": self.phase.still_rad, "still_below": self.phase.still_below}
+                phase |= {"still_rad": float(self.phase.still_rad), "still_below": float(self.phase.still_below)}
             document["phase"] = phase
         return document
 
@@ -152,23 +153,28 @@ class Contract:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _floats(values: Iterable[float]) -> list[float]:
+    """As JSON numbers with a fraction, so that 1 and 1.0 have one digest."""
+    return [float(value) for value in values]
+
+
 def _term_document(term: ObservationTerm) -> dict[str, Any]:
     document: dict[str, Any] = {
         "name": term.name,
         "dim": term.dim,
-        "scale": list(term.scale),
-        "offset": list(term.offset),
+        "scale": _floats(term.scale),
+        "offset": _floats(term.offset),
     }
     if term.frame != "body":
         document["frame"] = term.frame
     if term.point != "origin":
         document["point"] = term.point
     if term.clip is not None:
-        document["clip"] = list(term.clip)
+        document["clip"] = _floats(term.clip)
     if term.index is not None:
         document["index"] = list(term.index)
     if term.sensors:
         document["sensors"] = list(term.sensors)
     if term.threshold is not None:
-        document["threshold"] = term.threshold
+        document["threshold"] = float(term.threshold)
     return document

@@ -36,9 +36,9 @@ class RobotState:
     sources: Mapping[str, Source] = field(default_factory=dict)
 
     def source(self, name: str) -> Source:
-        """How the field came about; a field nobody declared counts as measured when it is there."""
-        declared = self.sources.get(name)
-        if declared is not None:
-            return declared
-        value = self.sensors.get(name) if name in self.sensors else getattr(self, name, None)
-        return "absent" if value is None else "measured"
+        """How a field or sensor came about; one that nobody declared counts as measured when it is there.
+
+        A field comes before a sensor of the same name, as scenes do call sensors "base_quat" or "joint_pos".
+        """
+        value = getattr(self, name) if name in self.__dataclass_fields__ else self.sensors.get(name)
+        return "absent" if value is None else self.sources.get(name, "measured")

@@ -53,6 +53,7 @@ class Term:
         dim: length of the raw term, from the sizes and the names of the sensors it reads.
         needs: fields of RobotState that must not be absent.
         sensors: sensors read when the contract names none.
+        sensor_dim: how many numbers each of its sensors must have; None for any.
         parameters: keys of the term's table that it understands besides scale, offset, clip and index.
         unit: for people.
     """
@@ -61,6 +62,7 @@ class Term:
     dim: Callable[[TermSizes, tuple[str, ...]], int]
     needs: tuple[str, ...] = ()
     sensors: tuple[str, ...] = ()
+    sensor_dim: int | None = None
     parameters: tuple[str, ...] = ()
     unit: str = ""
 
@@ -78,25 +80,30 @@ def rotate_to_body(quat: Array, vector: Array, xp: Any) -> Array:
 def gravity_in_body(quat: Array, xp: Any) -> Array:
     """Unit vector of gravity (nworld, 3) in the body frame of `quat` (nworld, 4) wxyz; (0, 0, -1) when upright."""
     w, x, y, z = quat[:, 0], quat[:, 1], quat[:, 2], quat[:, 3]
-    return xp.stack(
-        (2.0 * (w * y - x * z), -2.0 * (y * z + w * x), 2.0 * (x * x + y * y) - 1.0), axis=1
-    )
+    return xp.stack((2.0 * (w * y - x * z), -2.0 * (y * z + w * x), 2.0 * (x * x + y * y) - 1.0), axis=1)
 
 
 def _base_lin_vel(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     state = inputs.state
     velocity = rotate_to_body(state.base_quat, state.base_lin_vel, xp) if term.frame == "body" else state.base_lin_vel
-    if term.point == "origin" or velocity is None:
+    if term.point == "origin":
         return velocity
     try:
         arm = state.points[term.point]
     except KeyError:
         raise ContractError(
             f"term 'base_lin_vel' refers to a point '{term.point}' that the body does not have",
-            expected="one of origin, " + ", ".join(state.points),
+            expected="one of origin" + "".join(f", {point}" for point in state.points),
         ) from None
-    lever = xp.cross(state.base_ang_vel, xp.broadcast_to(arm, state.base_ang_vel.shape), axis=1)
+    lever = _cross(state.base_ang_vel, arm, xp)
     return velocity + (lever if term.frame == "body" else _rotate_to_world(state.base_quat, lever, xp))
+
+
+def _cross(rate: Array, arm: Array, xp: Any) -> Array:
+    """Velocity (nworld, 3) of a point at `arm`, (3,) or (nworld, 3). In the standard `cross` is an extension."""
+    p, q, r = rate[:, 0], rate[:, 1], rate[:, 2]
+    x, y, z = arm[..., 0], arm[..., 1], arm[..., 2]
+    return xp.stack((q * z - r * y, r * x - p * z, p * y - q * x), axis=1)
 
 
 def _rotate_to_world(quat: Array, vector: Array, xp: Any) -> Array:
@@ -114,7 +121,7 @@ def _projected_gravity(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Ar
 
 
 def _joint_pos(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
-    return inputs.state.joint_pos - inputs.default_pos  # type: ignore[operator]  # the binder refused absent fields
+    return inputs.state.joint_pos - inputs.default_pos
 
 
 def _joint_vel(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
@@ -199,17 +206,33 @@ SIN_PHASE = Term(function=_sin_phase, dim=lambda sizes, sensors: sizes.nphase, u
 COS_PHASE = Term(function=_cos_phase, dim=lambda sizes, sensors: sizes.nphase, unit="1")
 PHASE = Term(function=_phase, dim=lambda sizes, sensors: 2 * sizes.nphase, unit="sin then cos")
 IMU_ANG_VEL = Term(
-    function=_sensor, dim=lambda sizes, sensors: 3, sensors=("imu_ang_vel",), parameters=("sensors",), unit="rad/s"
+    function=_sensor,
+    dim=lambda sizes, sensors: 3 * len(sensors),
+    sensors=("imu_ang_vel",),
+    sensor_dim=3,
+    parameters=("sensors",),
+    unit="rad/s",
 )
 IMU_LIN_ACC = Term(
-    function=_sensor, dim=lambda sizes, sensors: 3, sensors=("imu_lin_acc",), parameters=("sensors",), unit="m/s²"
+    function=_sensor,
+    dim=lambda sizes, sensors: 3 * len(sensors),
+    sensors=("imu_lin_acc",),
+    sensor_dim=3,
+    parameters=("sensors",),
+    unit="m/s²",
 )
 IMU_QUAT = Term(
-    function=_sensor, dim=lambda sizes, sensors: 4, sensors=("imu_quat",), parameters=("sensors",), unit="wxyz"
+    function=_sensor,
+    dim=lambda sizes, sensors: 4 * len(sensors),
+    sensors=("imu_quat",),
+    sensor_dim=4,
+    parameters=("sensors",),
+    unit="wxyz",
 )
 FOOT_CONTACT = Term(
     function=_foot_contact,
     dim=lambda sizes, sensors: len(sensors),
+    sensor_dim=1,
     parameters=("sensors", "threshold"),
     unit="1 where the force is above the threshold in N",
 )

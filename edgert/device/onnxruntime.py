@@ -45,7 +45,8 @@ def import_onnxruntime() -> ModuleType:
             "more than one onnxruntime is installed, and they overwrite each other's files",
             found=", ".join(installed),
             expected="exactly one",
-            hint=f"Run: pip uninstall -y {names}, then install the one for this chip, for a CPU: pip install onnxruntime",
+            hint=f"Run: pip uninstall -y {names}, then install the one for this chip, "
+            "for a CPU: pip install onnxruntime",
         )
     try:
         return import_module("onnxruntime")

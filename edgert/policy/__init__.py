@@ -1,6 +1,6 @@
 """A trained policy: an ONNX network plus its contract, running on a device."""
 
-from edgert.policy.load import LoadedPolicy, load
+from edgert.policy.load import LoadedPolicy, load_policy
 from edgert.policy.onnx_policy import OnnxPolicy, Policy
 
-__all__ = ["LoadedPolicy", "OnnxPolicy", "Policy", "load"]
+__all__ = ["LoadedPolicy", "OnnxPolicy", "Policy", "load_policy"]

@@ -47,7 +47,7 @@ def locate(model: str) -> Path:
         ) from error
 
 
-def load(model: str, contract_path: Path | None = None) -> LoadedPolicy:
+def load_policy(model: str, contract_path: Path | None = None) -> LoadedPolicy:
     """Read a policy and work out its contract.
 
     The model's own metadata (`edgert.contract`) lies below; `contract_path`, or else `policy.toml` beside the model,

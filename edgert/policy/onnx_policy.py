@@ -21,7 +21,7 @@ from edgert.errors import ContractError, DeviceError, IntegrityError
 from edgert.policy.load import LoadedPolicy
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-_DTYPES: Final = {
+_DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
     "tensor(float)": np.dtype(np.float32),
     "tensor(double)": np.dtype(np.float64),
     "tensor(float16)": np.dtype(np.float16),
@@ -195,10 +195,11 @@ def _outputs(session: Any, loaded: LoadedPolicy, obs: Arrays, nworld: int) -> di
             raise ContractError(f"output '{name}' of policy {path} is not numeric", found=type(value).__name__)
         arrays[name] = np.zeros(value.shape, value.dtype)
     found = arrays[action.output]
-    if found.shape != (nworld, len(action.joints)) or found.dtype.kind != "f":
+    shape: tuple[int, ...] = found.shape
+    if shape != (nworld, len(action.joints)) or found.dtype.kind != "f":
         raise ContractError(
             f"output '{action.output}' of policy {path} has another size than the contract's action",
-            found=f"{found.dtype}{list(found.shape)}",
+            found=f"{found.dtype}{list(shape)}",
             expected=f"float[{nworld}, {len(action.joints)}], one number for each joint of the action",
             hint="Correct [joints] names or [action] joints in policy.toml",
         )

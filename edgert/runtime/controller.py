@@ -91,11 +91,11 @@ class Controller:
             return False
         values = last
         if self._clip is not None:
-            np.maximum(last, self._clip[0], self._clipped)
-            np.minimum(self._clipped, self._clip[1], self._clipped)
+            np.maximum(last, self._clip[0], out=self._clipped)
+            np.minimum(self._clipped, self._clip[1], out=self._clipped)
             values = self._clipped
-        np.multiply(values, self._scale, self._target)
-        np.add(self._target, self._offset, self._target)
+        np.multiply(values, self._scale, out=self._target)
+        np.add(self._target, self._offset, out=self._target)
         self._q[0, self._joints] = self._target
         if self._gait is not None:
             self._phase[0] = next_phase(self._phase.item(), self._gait, self._dt, self.command)

@@ -20,8 +20,7 @@ from edgert.contract.spec import Contract
 from edgert.device import Device
 from edgert.device import find as find_device
 from edgert.errors import ContractError, UnsupportedError
-from edgert.policy import LoadedPolicy, OnnxPolicy
-from edgert.policy import load as load_policy
+from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
 from edgert.robot import SimRobot
 from edgert.runtime import summary
 from edgert.runtime.controller import Controller

@@ -178,7 +178,7 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
     def _state_info(self, infos: dict[str, Any], mask: Flags) -> dict[str, Any]:
         worlds = self.worlds
         _add(infos, "command", worlds.command, mask)
-        _add(infos, "velocity", velocity(worlds), mask)
+        _add(infos, "velocity", worlds.body_velocity(), mask)
         return infos
 
     def _reward_info(self, infos: dict[str, Any], mask: Flags) -> dict[str, Any]:
@@ -186,14 +186,6 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
             for name, values in self.worlds.reward_terms.items():
                 _add(infos, f"reward_{name}", values, mask)
         return infos
-
-
-def velocity(worlds: Worlds) -> npt.NDArray[np.float64]:
-    """Base velocity (nworld, 3): vx, vy in m/s at the base origin and wz in rad/s, base frame."""
-    result = worlds.velocity.copy()
-    if worlds.body.state.base_ang_vel is not None:
-        result[:, 2] = worlds.body.state.base_ang_vel[:, 2]
-    return result
 
 
 def _add(infos: dict[str, Any], key: str, values: npt.NDArray[Any], mask: Flags) -> None:
@@ -263,4 +255,4 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         self.worlds.close()
 
     def _info(self) -> dict[str, Any]:
-        return {"command": self.worlds.command[0].copy(), "velocity": velocity(self.worlds)[0]}
+        return {"command": self.worlds.command[0].copy(), "velocity": self.worlds.body_velocity()[0]}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import cos
 from typing import Any
 
 from edgert.contract.state import Array, RobotState
@@ -89,7 +90,8 @@ def _action_rate(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array
 
 
 def _pose(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
-    error = xp.take(inputs.joint_error, parameters["joints"], axis=1)
+    joints = xp.asarray(parameters["joints"], device=inputs.joint_error.device)
+    error = xp.take(inputs.joint_error, joints, axis=1)
     return xp.sum(error * error, axis=1)
 
 
@@ -103,7 +105,8 @@ def _base_height(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array
 
 
 def _foot_clock(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
-    angles = inputs.phase_rad[:, None] + parameters["offsets_rad"][None, :]
+    phase = inputs.phase_rad
+    angles = phase[:, None] + xp.asarray(parameters["offsets_rad"], dtype=phase.dtype, device=phase.device)[None, :]
     wanted = parameters["ground_m"] + parameters["height_m"] * xp.clip(xp.sin(angles), 0.0, None)
     still = is_still(inputs.command, xp)[:, None]
     wanted = xp.where(still, xp.full_like(wanted, parameters["ground_m"]), wanted)
@@ -160,6 +163,5 @@ REWARDS: dict[str, RewardKind] = {
 
 def fallen(gravity: Array, height_m: Array, tilt_rad: float, floor_m: float, xp: Any) -> Array:
     """Where the base leans more than `tilt_rad` or is lower than `floor_m`; NaN counts as fallen. (nworld,) bool."""
-    cosine = float(xp.cos(xp.asarray(tilt_rad)))
-    upright = (-gravity[:, 2] >= cosine) & (height_m >= floor_m)
+    upright = (-gravity[:, 2] >= cos(tilt_rad)) & (height_m >= floor_m)
     return ~upright

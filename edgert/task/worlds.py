@@ -181,6 +181,13 @@ class Worlds:
             self.command[due] = draw_commands(unit, sampling)
             self._next_command[due] += self._steps_of(sampling.resample_s)
 
+    def body_velocity(self) -> Floats:
+        """A copy of the base velocity (nworld, 3): vx, vy in m/s at the base origin and wz in rad/s, base frame."""
+        result = self.velocity.copy()
+        if self.body.state.base_ang_vel is not None:
+            result[:, 2] = self.body.state.base_ang_vel[:, 2]
+        return result
+
     def close(self) -> None:
         """Release the simulation."""
         self.sim.close()

@@ -1,0 +1,148 @@
+"""Reading ONNX files that nobody vouches for."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import external_data_helper
+from support import linear_model, quadruped_document, save
+
+from edgert.device import find
+from edgert.errors import EdgertError, IntegrityError
+from edgert.policy import OnnxPolicy, load_policy
+from edgert.policy.model import read_policy
+
+
+def external(path: Path, location: str = "policy.onnx.data") -> Path:
+    """A model whose weights lie in a file beside it."""
+    model = linear_model(document=quadruped_document(), bias=0.25)
+    onnx.save_model(model, path, save_as_external_data=True, location=location, size_threshold=0)
+    return path
+
+
+def relocated(path: Path, location: str) -> Path:
+    model = onnx.load_model(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = location
+    return save(model, path)
+
+
+def test_digest_of_a_single_file_is_its_sha256(tmp_path: Path) -> None:
+    path = save(linear_model(), tmp_path / "policy.onnx")
+    assert read_policy(path).sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_digest_covers_external_data_and_its_name(tmp_path: Path) -> None:
+    path = external(tmp_path / "policy.onnx")
+    before = read_policy(path)
+    assert before.external == ("policy.onnx.data",)
+    data = tmp_path / "policy.onnx.data"
+    changed = bytearray(data.read_bytes())
+    changed[0] ^= 1
+    data.write_bytes(changed)
+    assert read_policy(path).sha256 != before.sha256
+
+
+def test_model_with_external_data_runs(tmp_path: Path) -> None:
+    path = external(tmp_path / "policy.onnx")
+    with OnnxPolicy(load_policy(str(path)), find("cpu")) as policy:
+        policy.action[:] = float("nan")
+        policy.act(policy.obs, policy.out)
+        assert (policy.action == 0.25).all()
+
+
+def test_missing_external_data_is_named(tmp_path: Path) -> None:
+    path = external(tmp_path / "policy.onnx")
+    (tmp_path / "policy.onnx.data").unlink()
+    with pytest.raises(IntegrityError) as caught:
+        read_policy(path)
+    assert str(caught.value) == (
+        f"policy {path} keeps its weights in 'policy.onnx.data', which is not there: expected "
+        f"{tmp_path / 'policy.onnx.data'}. Copy that file beside the model"
+    )
+
+
+def test_truncated_external_data_is_refused(tmp_path: Path) -> None:
+    path = external(tmp_path / "policy.onnx")
+    data = tmp_path / "policy.onnx.data"
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(IntegrityError, match=r"is truncated or belongs to another model: found 100 bytes"):
+        read_policy(path)
+
+
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "", ".", "a/../../b"])
+def test_external_data_outside_the_folder_is_refused(tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(bytes(4000))
+    path = relocated(external(folder / "policy.onnx"), location)
+    with pytest.raises(IntegrityError, match="outside its folder"):
+        read_policy(path)
+
+
+def test_external_data_through_a_link_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = external(folder / "policy.onnx")
+    (folder / "policy.onnx.data").rename(tmp_path / "elsewhere")
+    (folder / "policy.onnx.data").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(IntegrityError, match="outside its folder"):
+        read_policy(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "is empty: expected an ONNX model"),
+        (b"not a model, but text", "is not an ONNX model, or a truncated one"),
+        (b"PK\x03\x04rest of a zip", "is a PyTorch file (TorchScript or pickle), which edgert never loads"),
+        (b"\x80\x02pickled", "is a PyTorch file (TorchScript or pickle), which edgert never loads"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, content: bytes, text: str) -> None:
+    path = tmp_path / "policy.onnx"
+    path.write_bytes(content)
+    with pytest.raises(IntegrityError) as caught:
+        read_policy(path)
+    assert text in str(caught.value)
+
+
+def test_folder_and_missing_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match="is a folder: expected an .onnx file in it"):
+        read_policy(tmp_path)
+    with pytest.raises(IntegrityError, match="cannot read policy .*: found No such file or directory"):
+        read_policy(tmp_path / "absent.onnx")
+
+
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9, 0.999])
+def test_truncated_model_is_refused(tmp_path: Path, keep: float) -> None:
+    whole = linear_model(document=quadruped_document()).SerializeToString()
+    path = tmp_path / "policy.onnx"
+    path.write_bytes(whole[: int(len(whole) * keep)])
+    with pytest.raises(EdgertError):
+        OnnxPolicy(load_policy(str(path)), find("cpu"))
+
+
+WHOLE = linear_model(document=quadruped_document()).SerializeToString()
+
+
+@settings(max_examples=60, deadline=None)
+@given(position=st.integers(0, len(WHOLE) - 1), value=st.integers(0, 255))
+def test_no_changed_byte_gives_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, position: int, value: int
+) -> None:
+    changed = bytearray(WHOLE)
+    changed[position] = value
+    path = tmp_path_factory.mktemp("mutated") / "policy.onnx"
+    path.write_bytes(changed)
+    try:
+        OnnxPolicy(load_policy(str(path)), find("cpu")).close()
+    except EdgertError as error:
+        assert "\n" not in str(error)

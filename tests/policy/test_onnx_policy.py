@@ -1,0 +1,167 @@
+"""The network on ONNX Runtime: what it computes, what it refuses, what it costs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from support import finished, linear_model, quadruped_document, save
+
+from edgert.device import find
+from edgert.errors import ContractError, IntegrityError, UnknownNameError
+from edgert.policy import OnnxPolicy, load_policy
+
+
+def opened(model: onnx.ModelProto, folder: Path, nworld: int = 1) -> OnnxPolicy:
+    return OnnxPolicy(load_policy(str(save(model, folder / "policy.onnx"))), find("cpu"), nworld)
+
+
+@pytest.mark.parametrize("nworld", [1, 7])
+def test_equals_the_onnx_reference(tmp_path: Path, nworld: int) -> None:
+    rng = np.random.default_rng(0)
+    model = linear_model(weight=rng.normal(size=(50, 12)), bias=rng.normal(size=12), document=quadruped_document())
+    with opened(model, tmp_path, nworld) as policy:
+        policy.obs["obs"][:] = rng.normal(size=(nworld, 50))
+        policy.action[:] = np.nan
+        policy.act(policy.obs, policy.out)
+        (expected,) = ReferenceEvaluator(model).run(None, {"obs": policy.obs["obs"]})
+        np.testing.assert_allclose(policy.action, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_other_arrays_are_bound_without_a_copy(tmp_path: Path) -> None:
+    weight = np.eye(50, 12)
+    with opened(linear_model(weight=weight, document=quadruped_document()), tmp_path) as policy:
+        obs, out = {"obs": np.zeros((1, 50), np.float32)}, {"actions": np.full((1, 12), np.nan, np.float32)}
+        for value in (1.0, 2.0):
+            obs["obs"][:] = value
+            policy.act(obs, out)
+            assert (out["actions"] == value).all()
+        policy.obs["obs"][:] = 3.0
+        policy.act(policy.obs, policy.out)
+        assert (policy.action == 3.0).all()
+        assert (out["actions"] == 2.0).all()
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (np.zeros((1, 49), np.float32), r"float32\[1, 49\]"),
+        (np.zeros((1, 50)), r"float64\[1, 50\]"),
+        (np.zeros((1, 100), np.float32)[:, ::2], r"float32\[1, 50\]"),
+    ],
+)
+def test_unfit_arrays_are_refused(tmp_path: Path, array: np.ndarray, found: str) -> None:
+    with opened(linear_model(document=quadruped_document()), tmp_path) as policy:
+        with pytest.raises(ContractError, match=rf"the array for 'obs' does not fit the policy: found {found}"):
+            policy.act({"obs": array}, policy.out)
+
+
+def test_size_unlike_the_contract_shows_the_sum(tmp_path: Path) -> None:
+    with pytest.raises(ContractError) as caught:
+        opened(linear_model(dim=48, document=quadruped_document()), tmp_path)
+    assert str(caught.value) == (
+        f"input 'obs' of policy {tmp_path / 'policy.onnx'} has another size than the contract's terms: found the "
+        "contract has 50 = base_lin_vel 3 + base_ang_vel 3 + projected_gravity 3 + command 3 + joint_pos 12 + "
+        "joint_vel 12 + last_action 12 + phase 2, expected 48, as the model takes. Add, remove or resize terms in "
+        "policy.toml"
+    )
+
+
+def test_action_size_unlike_the_contract_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ContractError, match=r"output 'actions' .* found float32\[1, 11\], expected float\[1, 12\]"):
+        opened(linear_model(nact=11, document=quadruped_document()), tmp_path)
+
+
+def test_unlike_input_names_are_refused(tmp_path: Path) -> None:
+    document = quadruped_document()
+    document["inputs"] = {"observation": document["inputs"]["obs"]}
+    with pytest.raises(ContractError, match=r"found contract: observation, expected the model's obs\['batch', 50\]"):
+        opened(linear_model(document=document), tmp_path)
+
+
+def test_missing_output_is_refused(tmp_path: Path) -> None:
+    document = quadruped_document()
+    document["action"]["output"] = "mu"
+    with pytest.raises(ContractError, match="has no output 'mu': found actions"):
+        opened(linear_model(document=document), tmp_path)
+
+
+def test_fixed_batch_is_refused_for_more_worlds(tmp_path: Path) -> None:
+    with pytest.raises(ContractError, match="has a fixed batch: found 1, expected 4 or a dynamic one"):
+        opened(linear_model(batch=1, document=quadruped_document()), tmp_path, nworld=4)
+
+
+def test_integer_input_is_refused(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [
+            helper.make_node("Cast", ["obs"], ["x"], to=TensorProto.FLOAT),
+            helper.make_node("Slice", ["x", "from", "to", "axis"], ["actions"]),
+        ],
+        "policy",
+        [helper.make_tensor_value_info("obs", TensorProto.INT64, [1, 50])],
+        [helper.make_tensor_value_info("actions", TensorProto.FLOAT, [1, 12])],
+        [numpy_helper.from_array(np.array([value]), name) for name, value in (("from", 0), ("to", 12), ("axis", 1))],
+    )
+    with pytest.raises(ContractError, match=r"found tensor\(int64\), expected one of tensor\(float\)"):
+        opened(finished(graph, quadruped_document()), tmp_path)
+
+
+def test_unknown_operator_is_refused_in_one_line(tmp_path: Path) -> None:
+    def change(model: onnx.ModelProto) -> None:
+        model.graph.node[0].op_type = "NoSuchOperator"
+
+    with pytest.raises(IntegrityError, match="onnxruntime .* refuses policy") as caught:
+        opened(linear_model(document=quadruped_document(), change=change), tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_too_new_opset_is_refused(tmp_path: Path) -> None:
+    def change(model: onnx.ModelProto) -> None:
+        model.opset_import[0].version = 9999
+
+    with pytest.raises(IntegrityError, match=r"\(opset 9999\)\. Check the export; a newer opset"):
+        opened(linear_model(document=quadruped_document(), change=change), tmp_path)
+
+
+def test_unknown_device_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="unknown device 'cuda:0': expected cpu"):
+        find("cuda:0")
+
+
+def bare(path: Path) -> tuple[onnxruntime.InferenceSession, object]:
+    """The same model with the same settings and binding, without edgert."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    obs, out = np.zeros((1, 50), np.float32), np.zeros((1, 12), np.float32)
+    binding = session.io_binding()
+    binding.bind_input("obs", "cpu", 0, np.float32, obs.shape, obs.ctypes.data)
+    binding.bind_output("actions", "cpu", 0, np.float32, out.shape, out.ctypes.data)
+    session.kept = (obs, out)  # type: ignore[attr-defined]
+    return session, binding
+
+
+def test_act_costs_little_more_than_the_bare_session() -> None:
+    loaded = load_policy("quadruped")
+    with OnnxPolicy(loaded, find("cpu")) as policy:
+        session, binding = bare(loaded.file.path)
+        ours, theirs = [], []
+        for _ in range(3_000):  # interleaved, so that both see the same machine
+            begin = time.perf_counter_ns()
+            policy.act(policy.obs, policy.out)
+            middle = time.perf_counter_ns()
+            session.run_with_iobinding(binding)
+            end = time.perf_counter_ns()
+            ours.append(middle - begin)
+            theirs.append(end - middle)
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    print(f"Policy.act {statistics.median(ours) / 1e3:.1f} µs, {ratio:.2f} × bare run_with_iobinding")
+    assert ratio <= 1.25
