@@ -50,7 +50,7 @@ class FakeClock:
 class Rate:
     """Ticks on an absolute grid t0 + k period, so that sleeping never drifts.
 
-    A tick that starts more than one period late moves to the latest slot that has passed: the slots between are
+    A tick that starts a whole period late, or more, moves to the latest slot that has passed: the slots between are
     skipped and counted, and no burst of ticks follows a stall.
     """
 

@@ -26,9 +26,7 @@ class EdgertError(Exception):
 
     def _line(self) -> str:
         details = [
-            f"{label} {_one_line(text)}"
-            for label, text in (("found", self.found), ("expected", self.expected))
-            if text
+            f"{label} {_one_line(text)}" for label, text in (("found", self.found), ("expected", self.expected)) if text
         ]
         line = _one_line(self.what) + (": " + ", ".join(details) if details else "")
         return f"{line}. {_one_line(self.hint)}" if self.hint else line

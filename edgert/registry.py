@@ -67,7 +67,7 @@ class Registry:
         else:
             try:
                 loaded = entry.load()
-            except Exception as error:  # a plug-in may raise anything while it is imported
+            except (Exception, SystemExit) as error:  # a plug-in may raise anything while it is imported
                 raise UnsupportedError(
                     f"{self.kind} '{name}' of {_origin(entry)} cannot be loaded",
                     found=f"{type(error).__name__}: {error}",

@@ -25,8 +25,9 @@ MAX_DEPTH: Final = 16
 """Deepest nesting of tables and lists that is accepted."""
 
 _PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_DEEP_KEY: Final = re.compile(rf"""(?<![A-Za-z0-9_\-"'.])(?:{_PART}[ \t]*+\.[ \t]*+){{{MAX_DEPTH + 1},}}""")
-"""A dotted key of too many parts, for which tomllib would take time that grows with their square."""
+_DEEP_KEY: Final = re.compile(rf"""(?<![A-Za-z0-9_\-"'.])(?:{_PART}[ \t]*+\.[ \t]*+){{{4 * MAX_DEPTH},}}""")
+"""A dotted key of very many parts, for which tomllib would take time that grows with their square. A comment or text
+can look like one too, but not at this length."""
 
 _REQUIRED: Final = object()
 _T = TypeVar("_T")

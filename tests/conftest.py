@@ -15,5 +15,7 @@ def shared() -> Path:
     """Real policies and robots of others, which are not part of the project."""
     path = Path(os.environ.get("EDGERT_SHARED", ROOT.parent / "shared"))
     if not (path / "policies").is_dir():
-        pytest.skip(f"real policies are not at {path}; set EDGERT_SHARED to the folder that holds policies/ and robots/")
+        pytest.skip(
+            f"real policies are not at {path}; set EDGERT_SHARED to the folder that holds policies/ and robots/"
+        )
     return path.resolve()

@@ -63,7 +63,7 @@ def finished(
 
 def failing_later_model(document: Mapping[str, Any]) -> onnx.ModelProto:
     """Actions that creep up by 0.01 a step and become NaN once the last one exceeds 0.1."""
-    last = [index for index in range(36, 48)]
+    last = list(range(36, 48))
     nodes = [
         helper.make_node("Gather", ["obs", "last"], ["a"], axis=1),
         helper.make_node("Add", ["a", "creep"], ["b"]),

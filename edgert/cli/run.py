@@ -42,7 +42,7 @@ def run() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def policy(as_json: bool, **values: Any) -> int:
-    """Run MODEL, an .onnx file or a bundled policy (default: quadruped), and report how it did.
+    r"""Run MODEL, an .onnx file or a bundled policy (default: quadruped), and report how it did.
 
     What the policy's numbers mean is read from the model's own metadata and from policy.toml beside it; --contract
     names another file. Exit code 3 means that the robot fell or was stopped for safety.

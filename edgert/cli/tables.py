@@ -29,7 +29,9 @@ def print_run(report: dict[str, Any]) -> None:
     table.add_row("latency", f"{shown or 'no tick'} µs from observation to command")
     period = "" if report["real_time"] else " (against one period, not in real time)"
     table.add_row("deadlines", f"{report['deadline_misses']} missed of {report['steps']}{period}")
-    table.add_row("speed", f"{report['real_time_factor']:.2f} × real time, {report['loop_cpu_percent']:.1f} % of a core")
+    table.add_row(
+        "speed", f"{report['real_time_factor']:.2f} × real time, {report['loop_cpu_percent']:.1f} % of a core"
+    )
     table.add_row("ran on", f"{report['device']} ({report['device_chip']}), {report['provider']}")
     table.add_row("policy", f"{report['policy']} sha256 {report['policy_sha256'][:12]}…")
     Console(highlight=False, soft_wrap=True).print(table)

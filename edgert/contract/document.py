@@ -216,7 +216,9 @@ def _term(table: Table, sizes: TermSizes) -> ObservationTerm:
         kind: Term = TERMS.load(name)
     except UnknownNameError as error:
         raise UnknownNameError(
-            f"{table.where}: key '{table.key('name')}' is no observation term", found=show(name), expected=error.expected
+            f"{table.where}: key '{table.key('name')}' is no observation term",
+            found=show(name),
+            expected=error.expected,
         ) from error
     sensors = table.names("sensors", kind.sensors) if "sensors" in kind.parameters else kind.sensors
     if "sensors" in kind.parameters and not sensors:
@@ -265,6 +267,6 @@ def _per_component(table: Table, name: str, default: float, dim: int) -> tuple[f
     value = table.raw(name, default)
     if is_number(value):
         return (float(value),) * dim
-    if isinstance(value, list) and len(value) == dim:
-        return table.numbers(name)
-    table.fail(name, found=f"{type_name(value)} {show(value)}", expected=f"a number or a list of {dim} numbers")
+    if not isinstance(value, list) or len(value) != dim:
+        table.fail(name, found=f"{type_name(value)} {show(value)}", expected=f"a number or a list of {dim} numbers")
+    return table.numbers(name)

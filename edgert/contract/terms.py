@@ -238,7 +238,19 @@ FOOT_CONTACT = Term(
 )
 
 _NAMES = (
-    "base_lin_vel base_ang_vel projected_gravity joint_pos joint_vel last_action command sin_phase cos_phase phase "
-    "imu_ang_vel imu_lin_acc imu_quat foot_contact"
-).split()
+    "base_lin_vel",
+    "base_ang_vel",
+    "projected_gravity",
+    "joint_pos",
+    "joint_vel",
+    "last_action",
+    "command",
+    "sin_phase",
+    "cos_phase",
+    "phase",
+    "imu_ang_vel",
+    "imu_lin_acc",
+    "imu_quat",
+    "foot_contact",
+)
 TERMS = Registry("edgert.terms", "observation term", {name: f"edgert.contract.terms:{name.upper()}" for name in _NAMES})

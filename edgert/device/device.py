@@ -29,7 +29,8 @@ class Device:
 def cpu(root: Path = Path("/")) -> Device:
     """The host's CPU, named from /proc/cpuinfo where that exists."""
     info = _cpuinfo(root / "proc/cpuinfo")
-    chip = info.get("model name") or info.get("Model") or platform.processor() or platform.machine()
+    listed = info.get("model name") or info.get("Model")
+    chip = listed or platform.processor() or platform.machine()
     pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return Device(
         name="cpu",
@@ -38,7 +39,7 @@ def cpu(root: Path = Path("/")) -> Device:
         memory_bytes=pages * page_bytes if pages > 0 else None,
         providers=(CPU_PROVIDER,),
         physics=("mujoco",),
-        evidence={"chip": "/proc/cpuinfo" if info else "platform module", "memory_bytes": "sysconf"},
+        evidence={"chip": "/proc/cpuinfo" if listed else "platform module", "memory_bytes": "sysconf"},
     )
 
 
@@ -60,6 +61,8 @@ def _cpuinfo(path: Path) -> dict[str, str]:
         text = path.read_text(errors="replace")
     except OSError:
         return {}
-    first = text.split("\n\n", 1)[0]
-    pairs = (line.partition(":") for line in first.splitlines())
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    info: dict[str, str] = {}
+    for line in text.splitlines():  # the first CPU's, then what stands after the last one, such as "Model" on a Pi
+        key, _, value = line.partition(":")
+        info.setdefault(key.strip(), value.strip())
+    return info

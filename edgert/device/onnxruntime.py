@@ -49,7 +49,7 @@ def import_onnxruntime() -> ModuleType:
             "for a CPU: pip install onnxruntime",
         )
     try:
-        return import_module("onnxruntime")
+        module = import_module("onnxruntime")
     except ModuleNotFoundError as error:
         if error.name != "onnxruntime":
             raise
@@ -58,3 +58,10 @@ def import_onnxruntime() -> ModuleType:
         ) from error
     except ImportError as error:
         raise DeviceError("onnxruntime cannot be imported", found=error, hint="Reinstall it for this Python") from error
+    if module.__file__ is None:  # what is left when one of two distributions was removed: a folder without code
+        raise DeviceError(
+            "the installed onnxruntime is incomplete",
+            found="a folder without its code",
+            hint="Reinstall it, for a CPU: pip install --force-reinstall onnxruntime",
+        )
+    return module

@@ -1,4 +1,4 @@
-"""From a model's name or path to a `Contract`: which documents speak, laid over each other, each field with its source."""
+"""From a model's name or path to a `Contract`: documents laid over each other, each field with its source."""
 
 from __future__ import annotations
 

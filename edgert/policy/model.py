@@ -46,7 +46,9 @@ def read_policy(path: Path) -> PolicyFile:
     model = _parse(path, data)
     external = tuple(sorted(set(_external_files(model, path))))
     if len(external) > MAX_EXTERNAL_FILES:
-        raise IntegrityError(f"policy {path} refers to too many files", found=len(external), expected=MAX_EXTERNAL_FILES)
+        raise IntegrityError(
+            f"policy {path} refers to too many files", found=len(external), expected=MAX_EXTERNAL_FILES
+        )
     digest = hashlib.sha256()
     _add(digest, path.name if external else "", data)
     for name in external:
@@ -69,7 +71,9 @@ def _read_bytes(path: Path) -> bytes:
             raise IntegrityError(f"policy {path} is a folder", expected="an .onnx file in it")
         size = path.stat().st_size
         if size > MAX_MODEL_BYTES:
-            raise IntegrityError(f"policy {path} is too large", found=f"{size} bytes", expected=f"at most {MAX_MODEL_BYTES}")
+            raise IntegrityError(
+                f"policy {path} is too large", found=f"{size} bytes", expected=f"at most {MAX_MODEL_BYTES}"
+            )
         if not path.is_file():
             raise IntegrityError(f"policy {path} is not a regular file", expected="an .onnx file")
         return path.read_bytes()
@@ -127,7 +131,9 @@ def _external_files(model: Any, path: Path) -> Iterator[str]:
             )
         size = target.stat().st_size
         if size > MAX_EXTERNAL_BYTES:
-            raise IntegrityError(f"external data {target} is too large", found=f"{size} bytes", expected=MAX_EXTERNAL_BYTES)
+            raise IntegrityError(
+                f"external data {target} is too large", found=f"{size} bytes", expected=MAX_EXTERNAL_BYTES
+            )
         try:
             end = int(places.get("offset", 0)) + int(places.get("length", 0))
         except ValueError:

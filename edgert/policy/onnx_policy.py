@@ -83,7 +83,12 @@ class OnnxPolicy:
         for given, expected, bind in ((obs, self.obs, binding.bind_input), (out, self.out, binding.bind_output)):
             for name, own in expected.items():
                 array = given.get(name)
-                if array is None or array.shape != own.shape or array.dtype != own.dtype or not array.flags.c_contiguous:
+                if (
+                    array is None
+                    or array.shape != own.shape
+                    or array.dtype != own.dtype
+                    or not array.flags.c_contiguous
+                ):
                     found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
                     raise ContractError(
                         f"the array for '{name}' does not fit the policy",
@@ -160,7 +165,9 @@ def _inputs(session: Any, loaded: LoadedPolicy, nworld: int) -> dict[str, npt.ND
         dtype = _dtype(entry, path)
         shape = entry.shape
         if len(shape) != 2:
-            raise ContractError(f"input '{name}' of policy {path} has the wrong rank", found=shape, expected="[batch, size]")
+            raise ContractError(
+                f"input '{name}' of policy {path} has the wrong rank", found=shape, expected="[batch, size]"
+            )
         if isinstance(shape[1], int) and shape[1] != spec.dim:
             terms = " + ".join(f"{term.name} {term.dim}" for term in spec.terms)
             raise ContractError(

@@ -137,7 +137,9 @@ def open_session(options: Options) -> Session:
         EdgertError: the policy, contract, scene, device or command cannot be used or do not fit together.
     """
     if not 0.0 < options.seconds <= MAX_SECONDS:
-        raise UnsupportedError("--seconds is out of range", found=options.seconds, expected=f"above 0 to {MAX_SECONDS:g}")
+        raise UnsupportedError(
+            "--seconds is out of range", found=options.seconds, expected=f"above 0 to {MAX_SECONDS:g}"
+        )
     device = find_device(options.device)
     loaded = load_policy(options.model, options.contract)
     contract = loaded.contract
@@ -201,14 +203,18 @@ def _command(options: Options, contract: Contract, notes: list[str]) -> tuple[fl
     spec = contract.command
     if spec is None:
         if options.command is not None:
-            raise ContractError("this policy takes no command", found=f"--command {options.command}", hint="Leave it out")
+            raise ContractError(
+                "this policy takes no command", found=f"--command {options.command}", hint="Leave it out"
+            )
         return ()
     command = DEFAULT_TWIST if options.command is None else options.command
     if not all(math.isfinite(value) for value in command):
         raise ContractError("--command is not finite", found=command, expected="three numbers: vx, vy m/s, wz rad/s")
     for name, value, trained in zip(("vx", "vy", "wz"), command, spec.ranges(), strict=True):
         if trained is not None and not trained[0] <= value <= trained[1]:
-            notes.append(f"warning: command {name} = {value:g} is outside the trained range {trained[0]:g} … {trained[1]:g}")
+            notes.append(
+                f"warning: command {name} = {value:g} is outside the trained range {trained[0]:g} … {trained[1]:g}"
+            )
     return command
 
 

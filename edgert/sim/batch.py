@@ -6,6 +6,7 @@ oracle that tests compare with). One MjData serves all worlds of a thread, so me
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any, cast
 
 import mujoco
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.errors import UnsupportedError
-from edgert.sim.protocol import Floats, Mask
+from edgert.sim.protocol import DIVERGED, Floats, Mask
 
 
 class BatchSim:
@@ -29,6 +30,7 @@ class BatchSim:
         # The type stubs of mujoco.batch leave its methods untyped.
         self._batch: Any = mujoco.batch.Batch(model, nsim=nworld, nthread=min(nthread, nworld) if nthread else 0)
         self._state: Floats = self._batch.state
+        self._warning: npt.NDArray[np.int32] = self._batch.warning  # live, (nworld, nwarning, [lastinfo, number])
 
     def view(self, name: str) -> Floats:
         """See `Sim.view`."""
@@ -64,8 +66,20 @@ class BatchSim:
 
     def warnings(self) -> npt.NDArray[np.int64]:
         """See `Sim.warnings`."""
-        return np.asarray(self._batch.warning)[:, :, 1].astype(np.int64)
+        return self._warning[:, :, 1].astype(np.int64)
+
+    def diverged(self) -> Mask:
+        """See `Sim.diverged`."""
+        return cast(Mask, np.any(self._warning[:, DIVERGED, 1], axis=1))
 
     def close(self) -> None:
         """See `Sim.close`."""
         self._batch = None
+
+    def __enter__(self) -> BatchSim:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

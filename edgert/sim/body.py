@@ -28,7 +28,7 @@ class SimBody:
         joint_pos = self._columns(qpos, scene.qpos_adr)
         joint_vel = self._columns(qvel, scene.dof_adr)
         joint_torque = self._columns(torque, scene.dof_adr)
-        base: dict[str, Floats] = {}
+        base: dict[str, Any] = {}
         if scene.base is not None:
             at, dof = scene.base_qpos_adr, scene.base_dof_adr
             base = {
@@ -61,7 +61,7 @@ class SimBody:
     def refresh(self) -> None:
         """Bring gathered arrays up to date after the simulation moved; views need nothing."""
         for source, index, gathered in self._gathers:
-            np.take(source, index, axis=1, out=gathered)
+            np.take(source, index, axis=1, out=gathered, mode="clip")  # "raise" would copy twice
 
     def settle(self, mask: Mask | None = None) -> None:
         """Fill the actuators' delay lines of the worlds of the mask with their present controls."""

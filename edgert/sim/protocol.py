@@ -6,7 +6,7 @@ the state before the last substep, as with `mj_step`; after `reset` and `forward
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 import mujoco
 import numpy as np
@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+DIVERGED: Final = slice(int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1)
+"""The warnings after which MuJoCo resets a world by itself: bad qpos, qvel and qacc."""
 
 
 class Sim(Protocol):
@@ -67,7 +69,15 @@ class Sim(Protocol):
         ...
 
     def warnings(self) -> npt.NDArray[np.int64]:
-        """How often each MuJoCo warning was raised since the start, (nworld, nwarning)."""
+        """How often each MuJoCo warning was raised since the world's last reset, (nworld, nwarning), by mjtWarning."""
+        ...
+
+    def diverged(self) -> Mask:
+        """Where physics diverged since the world's last reset, (nworld,).
+
+        MuJoCo puts a world with bad qpos, qvel or qacc at the model's defaults by itself and goes on: its warnings are
+        the only trace.
+        """
         ...
 
     def close(self) -> None:

@@ -2,11 +2,12 @@
 
 Policies command joints by name and carry their own gains. `build` therefore replaces or supplies the scene's
 actuators with position actuators of the contract's gains, and tells what else shapes the drive: armature, damping,
-friction and torque limits stay those of the scene.
+friction and torque limits stay those of the scene, the limits of a replaced motor's control among them.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from edgert.errors import IntegrityError, RobotError
 from edgert.sim.protocol import Floats
 
 Actuators = Literal["contract", "scene"]
+_SCALAR_JOINTS = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+_ON_JOINT = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))  # the same for hinges and slides
 MAX_SCENE_BYTES = 16 << 20
 """Largest scene file that is read; meshes are files of their own."""
 
@@ -59,16 +62,26 @@ def load_spec(path: Path) -> mujoco.MjSpec:
             raise IntegrityError(f"scene {path} is not a file", expected="an MJCF file (.xml)")
         with path.open("rb"):
             pass
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise IntegrityError(
-            f"cannot read scene {path}", found=error.strerror or error, hint="Check the path and its permissions"
+            f"cannot read scene {path}",
+            found=getattr(error, "strerror", None) or error,
+            hint="Check the path and its permissions",
         ) from error
     if size > MAX_SCENE_BYTES:
         raise IntegrityError(f"scene {path} is too large", found=f"{size} bytes", expected=f"at most {MAX_SCENE_BYTES}")
     try:
-        return mujoco.MjSpec.from_file(os.fspath(path))
+        spec = mujoco.MjSpec.from_file(os.fspath(path))
     except (ValueError, RuntimeError, mujoco.FatalError) as error:
         raise IntegrityError(f"scene {path} is not a valid MJCF model", found=error) from error
+    timestep_s = float(spec.option.timestep)
+    if not 0.0 < timestep_s < math.inf:  # MuJoCo compiles any number
+        raise IntegrityError(
+            f"scene {path} has an impossible timestep",
+            found=f"{timestep_s:g} s",
+            expected="a positive number of seconds",
+        )
+    return spec
 
 
 def compile_spec(spec: mujoco.MjSpec, path: Path) -> mujoco.MjModel:
@@ -88,7 +101,7 @@ def build(
     kp: Sequence[float],
     kd: Sequence[float],
     base: str = "",
-    delay_samples: int = 0,
+    max_delay_s: float = 0.0,
 ) -> Scene:
     """Load a scene for a body of `joints` of which `driven` get position actuators.
 
@@ -97,22 +110,21 @@ def build(
         joints: joint names in the policy's order.
         driven: the joints that the policy commands, a subset of `joints`.
         actuators: "contract" replaces or supplies the actuators of driven joints; "scene" keeps the scene's own,
-            which must be one position actuator for each driven joint.
-        kp, kd: gains in the order of `joints`, N·m/rad and N·m·s/rad.
+            which must be one position actuator of gear 1 for each driven joint.
+        kp: position gains in the order of `joints`, N·m/rad.
+        kd: velocity gains in the order of `joints`, N·m·s/rad.
         base: name of the base body; "": the body of the free joint above the joints.
-        delay_samples: room, in physics steps, for an actuator delay that varies between worlds.
+        max_delay_s: the longest actuator delay that worlds will be given; the model itself has none.
 
     Raises:
         IntegrityError: the file is no valid scene.
-        RobotError: a joint is missing or not a hinge or slide, or the scene's actuators do not serve.
+        RobotError: a joint is missing, not a hinge or slide, or not on the base; or the scene's actuators do not serve.
     """
     spec = load_spec(path)
     by_name = {joint.name: joint for joint in spec.joints}
     missing = [name for name in joints if name not in by_name]
     if missing:
-        scalar = [
-            joint.name for joint in spec.joints if joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-        ]
+        scalar = [joint.name for joint in spec.joints if joint.type in _SCALAR_JOINTS]
         raise RobotError(
             f"scene {path} lacks joints of the policy",
             found=f"no {_some(missing)}",
@@ -120,17 +132,26 @@ def build(
             hint="Name the scene's joints in [joints] names of policy.toml, or use the policy's own robot",
         )
     for name in joints:
-        if by_name[name].type not in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
+        if by_name[name].type not in _SCALAR_JOINTS:
             raise RobotError(f"joint '{name}' of scene {path} cannot be driven", expected="a hinge or slide joint")
     if actuators == "contract":
-        _supply(spec, joints, driven, kp, kd, delay_samples)
+        # MuJoCo keeps one sample per physics step: those within the delay and the newest one.
+        samples = math.ceil(max_delay_s / spec.option.timestep) + 1 if max_delay_s > 0.0 else 0
+        _supply(spec, joints, driven, kp=kp, kd=kd, delay_samples=samples)
     model = compile_spec(spec, path)
-    actuator_ids = _actuator_ids(model, joints)
+    if model.nu != model.nactuator:
+        raise RobotError(
+            f"scene {path} has actuators that take several controls each",
+            found=f"{model.nu} controls for {model.nactuator} actuators",
+            expected="one control for each actuator",
+        )
+    joint_ids = [_joint_id(model, name) for name in joints]
+    on_joint = _actuators_on(model, joint_ids)
     if actuators == "scene":
-        _check_scene_actuators(model, path, joints, driven, actuator_ids)
+        _check_scene_actuators(model, path, {name: on_joint[list(joints).index(name)] for name in driven})
+    actuator_ids = [ids[0] if ids else -1 for ids in on_joint]
     base_name, qpos_adr, dof_adr = _find_base(model, path, joints, base)
     keyframe = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_KEY, "home")
-    joint_ids = [_joint_id(model, name) for name in joints]
     return Scene(
         model=model,
         path=path,
@@ -162,7 +183,7 @@ def base_points(scene: Scene) -> dict[str, Floats]:
     if scene.base is None:
         return {}
     model = scene.model
-    body = model.body(scene.base).id
+    body = int(model.dof_bodyid[scene.base_dof_adr])
     points: dict[str, Any] = {"com": model.body_ipos[body].copy()}
     for i in range(model.nsite):
         if model.site_bodyid[i] == body and model.site(i).name:
@@ -178,7 +199,8 @@ def drive_summary(scene: Scene, actuators: Actuators) -> str:
     kp = model.actuator_gainprm[gains, 0]
     kd = -model.actuator_biasprm[gains, 2]
     limits = np.array(scene.torque_limit)
-    source = "the contract's gains replace the scene's actuators" if actuators == "contract" else "the scene's own actuators"
+    replaced = actuators == "contract"
+    source = "the contract's gains replace the scene's actuators" if replaced else "the scene's own actuators"
     return (
         f"{source}: {len(gains)} position actuators, kp {_span(kp)} N·m/rad, kd {_span(kd)} N·m·s/rad; "
         f"from the scene: armature {_span(model.dof_armature[rows])} kg·m², damping {_span(model.dof_damping[rows])} "
@@ -206,33 +228,96 @@ def _supply(
     spec: mujoco.MjSpec,
     joints: Sequence[str],
     driven: Sequence[str],
+    *,
     kp: Sequence[float],
     kd: Sequence[float],
     delay_samples: int,
 ) -> None:
     """Turn the actuator of each driven joint into a position actuator, or add one; surplus ones go."""
-    existing: dict[str, list[Any]] = {name: [] for name in driven}
-    for actuator in spec.actuators:
-        if actuator.trntype == mujoco.mjtTrn.mjTRN_JOINT and actuator.target in existing:
-            existing[actuator.target].append(actuator)
+    before = list(spec.actuators)
+    own: dict[str, list[int]] = {name: [] for name in driven}
+    for position, actuator in enumerate(before):
+        if int(actuator.trntype) in _ON_JOINT and actuator.target in own:
+            own[actuator.target].append(position)
+    replaced = [position for positions in own.values() for position in positions]
+    surplus = [position for positions in own.values() for position in positions[1:]]
+    _keep_keyframes(spec, before, replaced, surplus)
     for name in driven:
-        own = existing[name]
-        actuator = own[0] if own else spec.add_actuator(name=_free_name(spec, name))
-        for surplus in own[1:]:
-            spec.delete(surplus)
+        first, *others = [before[position] for position in own[name]] or [spec.add_actuator()]
+        if not first.name:
+            first.name = _free_name(spec, name)
+        _redirect_sensors(spec, [other.name for other in others if other.name], first.name)
         gains = joints.index(name)
-        actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
-        actuator.target = name
-        actuator.set_to_position(kp=kp[gains], kv=kd[gains])
-        actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_FALSE
-        actuator.actlimited = mujoco.mjtLimited.mjLIMITED_FALSE
-        actuator.inheritrange = 0.0
-        actuator.delay = 0.0
-        actuator.nsample = delay_samples
-        actuator.interp = 0
+        _make_position(first, name, kp[gains], kd[gains], autolimits=spec.compiler.autolimits)
+        first.nsample = delay_samples
+    for position in surplus:
+        spec.delete(before[position])
+
+
+def _make_position(actuator: Any, joint: str, kp: float, kd: float, *, autolimits: bool) -> None:
+    """Make a position actuator of gear 1 of any other; its torque limit at the joint stays."""
+    limit = _force_limit(actuator, autolimits)
+    actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
+    actuator.target = joint
+    actuator.set_to_position(kp=kp, kv=kd)
+    actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    actuator.forcelimited = mujoco.mjtLimited.mjLIMITED_FALSE if limit is None else mujoco.mjtLimited.mjLIMITED_TRUE
+    actuator.forcerange = limit or (0.0, 0.0)
+    actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_FALSE
+    actuator.actlimited = mujoco.mjtLimited.mjLIMITED_FALSE
+    actuator.inheritrange = 0.0
+    actuator.delay = 0.0
+    actuator.interp = 0
+
+
+def _force_limit(actuator: Any, autolimits: bool) -> tuple[float, float] | None:
+    """Bounds of an actuator's force at its joint, N·m: its force range, and for a motor what its control may ask."""
+    bounds: list[tuple[float, float]] = []
+    gear = float(actuator.gear[0])
+    if _is_limited(actuator.forcelimited, actuator.forcerange, autolimits):
+        bounds.append(_scaled(actuator.forcerange, gear))
+    motor = (
+        actuator.gaintype == mujoco.mjtGain.mjGAIN_FIXED
+        and actuator.biastype == mujoco.mjtBias.mjBIAS_NONE
+        and actuator.dyntype == mujoco.mjtDyn.mjDYN_NONE
+    )
+    if motor and _is_limited(actuator.ctrllimited, actuator.ctrlrange, autolimits):
+        bounds.append(_scaled(actuator.ctrlrange, gear * float(actuator.gainprm[0])))
+    if not bounds:
+        return None
+    return max(low for low, _ in bounds), min(high for _, high in bounds)
+
+
+def _is_limited(flag: int, bounds: Sequence[float], autolimits: bool) -> bool:
+    if flag == mujoco.mjtLimited.mjLIMITED_AUTO:
+        return autolimits and bounds[0] < bounds[1]
+    return bool(flag == mujoco.mjtLimited.mjLIMITED_TRUE)
+
+
+def _scaled(bounds: Sequence[float], factor: float) -> tuple[float, float]:
+    low, high = factor * float(bounds[0]), factor * float(bounds[1])
+    return (low, high) if factor >= 0.0 else (high, low)
+
+
+def _keep_keyframes(
+    spec: mujoco.MjSpec, before: Sequence[Any], replaced: Sequence[int], surplus: Sequence[int]
+) -> None:
+    """Fit the keyframes' controls to the new actuators: 0 for those replaced, the others keep theirs."""
+    stateless = all(before[position].dyntype == mujoco.mjtDyn.mjDYN_NONE for position in replaced)
     for key in spec.keys:
-        key.ctrl = []
+        ctrl = list(key.ctrl)
+        fits = 0 < len(ctrl) <= len(before)  # MuJoCo fills shorter ones up
+        kept = [0.0 if i in replaced else value for i, value in enumerate(ctrl) if i not in surplus]
+        key.ctrl = kept if fits else []
+        if not stateless:
+            key.act = []
+
+
+def _redirect_sensors(spec: mujoco.MjSpec, gone: Sequence[str], successor: str) -> None:
+    """Point sensors of actuators that will go to the one that stays on the same joint."""
+    for sensor in spec.sensors:
+        if sensor.objtype == mujoco.mjtObj.mjOBJ_ACTUATOR and sensor.objname in gone:
+            sensor.objname = successor
 
 
 def _free_name(spec: mujoco.MjSpec, name: str) -> str:
@@ -242,24 +327,29 @@ def _free_name(spec: mujoco.MjSpec, name: str) -> str:
     return name
 
 
-def _actuator_ids(model: mujoco.MjModel, joints: Sequence[str]) -> list[int]:
-    ids = [-1] * len(joints)
-    for i in range(model.nu):
-        if model.actuator_trntype[i] == mujoco.mjtTrn.mjTRN_JOINT:
-            name = model.joint(int(model.actuator_trnid[i, 0])).name
-            if name in joints:
-                ids[list(joints).index(name)] = i
-    return ids
+def _actuators_on(model: mujoco.MjModel, joint_ids: Sequence[int]) -> list[list[int]]:
+    """The actuators that act on each of the joints directly."""
+    found: dict[int, list[int]] = {joint: [] for joint in joint_ids}
+    for actuator in range(model.nactuator):
+        joint = int(model.actuator_trnid[actuator, 0])
+        if int(model.actuator_trntype[actuator]) in _ON_JOINT and joint in found:
+            found[joint].append(actuator)
+    return [found[joint] for joint in joint_ids]
 
 
-def _check_scene_actuators(
-    model: mujoco.MjModel, path: Path, joints: Sequence[str], driven: Sequence[str], actuator_ids: Sequence[int]
-) -> None:
+def _check_scene_actuators(model: mujoco.MjModel, path: Path, driven: dict[str, list[int]]) -> None:
     hint = "Use --actuators contract to drive the joints with the contract's gains"
-    for name in driven:
-        actuator = actuator_ids[list(joints).index(name)]
-        if actuator < 0:
+    for name, ids in driven.items():
+        if not ids:
             raise RobotError(f"scene {path} has no actuator on joint '{name}'", hint=hint)
+        if len(ids) > 1:
+            raise RobotError(
+                f"scene {path} has several actuators on joint '{name}'",
+                found=_some([model.actuator(i).name or f"actuator {i}" for i in ids]),
+                expected="one position actuator",
+                hint=hint,
+            )
+        actuator = ids[0]
         kp = model.actuator_gainprm[actuator, 0]
         position = (
             model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_FIXED
@@ -274,23 +364,50 @@ def _check_scene_actuators(
                 expected="a position actuator, as the policy commands positions",
                 hint=hint,
             )
+        gear = float(model.actuator_gear[actuator, 0])
+        if gear != 1.0:
+            raise RobotError(
+                f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint positions in rad",
+                found=f"gear {gear:g}",
+                expected="gear 1",
+                hint=hint,
+            )
 
 
 def _find_base(model: mujoco.MjModel, path: Path, joints: Sequence[str], base: str) -> tuple[str | None, int, int]:
     """The free body above the joints: (name, qpos address, dof address), or (None, -1, -1) for a fixed base."""
     if base and mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, base) < 0:
-        raise RobotError(f"scene {path} has no body '{base}'", expected="the name of the base body")
-    body = model.body(base).id if base else int(model.jnt_bodyid[_joint_id(model, joints[0])])
-    while body > 0:
-        first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
-        for joint in range(first, first + count):
-            if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
-                name = model.body(body).name
-                return name, int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
-        body = int(model.body_parentid[body])
-    if base:
+        bodies = [model.body(i).name for i in range(1, model.nbody) if model.body(i).name]
+        raise RobotError(
+            f"scene {path} has no body '{base}'",
+            expected="the name of the base body, one of " + (_some(bodies, 40) or "none"),
+        )
+    bodies_of_joints = [int(model.jnt_bodyid[_joint_id(model, name)]) for name in joints]
+    free = _free_joint_above(model, model.body(base).id if base else bodies_of_joints[0])
+    if base and free < 0:
         raise RobotError(f"body '{base}' of scene {path} has no free joint", hint="Add <freejoint/> to it")
-    return None, -1, -1
+    for name, body in zip(joints, bodies_of_joints, strict=True):
+        if _free_joint_above(model, body) != free:
+            raise RobotError(
+                f"joint '{name}' of scene {path} is not on the same robot as the others",
+                expected=f"a joint below {_base_text(model, free)}",
+                hint="One policy drives one robot: name its joints and its base",
+            )
+    if free < 0:
+        return None, -1, -1
+    return model.body(int(model.jnt_bodyid[free])).name, int(model.jnt_qposadr[free]), int(model.jnt_dofadr[free])
+
+
+def _free_joint_above(model: mujoco.MjModel, body: int) -> int:
+    """The free joint that carries a body, -1 where none does."""
+    root = int(model.body_rootid[body])  # free joints are allowed on top-level bodies only
+    first = int(model.body_jntadr[root])
+    free = body > 0 and model.body_jntnum[root] > 0 and model.jnt_type[first] == mujoco.mjtJoint.mjJNT_FREE
+    return first if free else -1
+
+
+def _base_text(model: mujoco.MjModel, free: int) -> str:
+    return "a fixed base" if free < 0 else f"body '{model.body(int(model.jnt_bodyid[free])).name}', which floats"
 
 
 def _torque_limit(model: mujoco.MjModel, joint: int, actuator: int) -> float:

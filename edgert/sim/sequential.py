@@ -6,14 +6,33 @@ Slow on purpose and simple on purpose; never chosen for real work.
 from __future__ import annotations
 
 import copy
+from types import TracebackType
+from typing import cast
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from edgert.sim.protocol import Floats, Mask
+from edgert.sim.protocol import DIVERGED, Floats, Mask
 
-_STATE_FIELDS = ("qpos", "qvel", "act", "ctrl", "history", "qacc_warmstart", "qfrc_applied", "xfrc_applied", "mocap_pos")
+_STATE_FIELDS = frozenset(
+    [
+        "time",
+        "qpos",
+        "qvel",
+        "act",
+        "history",
+        "qacc_warmstart",
+        "ctrl",
+        "qfrc_applied",
+        "xfrc_applied",
+        "eq_active",
+        "mocap_pos",
+        "mocap_quat",
+        "userdata",
+        "plugin_state",
+    ]
+)
 
 
 class SequentialSim:
@@ -27,7 +46,6 @@ class SequentialSim:
         self._datas = [mujoco.MjData(each) for each in self._models]
         self._views: dict[str, Floats] = {}
         self._fields: dict[str, Floats] = {}
-        self._warnings = np.zeros((nworld, mujoco.mjtWarning.mjNWARNING), np.int64)
 
     def view(self, name: str) -> Floats:
         """See `Sim.view`: a copy of the field, written back before and refreshed after each call."""
@@ -46,6 +64,8 @@ class SequentialSim:
         for world in self._worlds(mask):
             self._push(world)
             mujoco.mj_setConst(self._models[world], mujoco.MjData(self._models[world]))
+            for name, values in self._fields.items():
+                values[world] = getattr(self._models[world], name)
 
     def reset(self, mask: Mask | None = None, keyframe: int = -1) -> None:
         """See `Sim.reset`."""
@@ -72,7 +92,6 @@ class SequentialSim:
             for _ in range(nstep):
                 mujoco.mj_step(self._models[world], data)
             self._pull(world)
-            self._warnings[world] = [warning.number for warning in data.warning]
 
     def state(self) -> Floats:
         """See `Sim.state`."""
@@ -93,18 +112,32 @@ class SequentialSim:
 
     def warnings(self) -> npt.NDArray[np.int64]:
         """See `Sim.warnings`."""
-        return self._warnings.copy()
+        return np.array([[warning.number for warning in data.warning] for data in self._datas], np.int64)
+
+    def diverged(self) -> Mask:
+        """See `Sim.diverged`."""
+        return cast(Mask, np.any(self.warnings()[:, DIVERGED], axis=1))
 
     def close(self) -> None:
         """See `Sim.close`."""
         self._datas = []
+
+    def __enter__(self) -> SequentialSim:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def _worlds(self, mask: Mask | None) -> list[int]:
         return list(range(self.nworld)) if mask is None else [int(world) for world in np.flatnonzero(mask)]
 
     def _push(self, world: int) -> None:
         for name, values in self._views.items():
-            if name in _STATE_FIELDS:
+            if name == "time":
+                self._datas[world].time = values[world]
+            elif name in _STATE_FIELDS:
                 getattr(self._datas[world], name)[:] = values[world]
         for name, values in self._fields.items():
             getattr(self._models[world], name)[:] = values[world]

@@ -8,6 +8,7 @@ blocks, because one small draw per world and step would cost more than the physi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def around(unit: Floats, half_width: float) -> Floats:
     return (2.0 * unit - 1.0) * half_width
 
 
-def spread(
+def spread(  # noqa: PLR0917
     qpos: Floats, qvel: Floats, scene: Scene, ranges: ResetRanges, draws: ResetDraws, rows: Floats
 ) -> None:
     """Spread initial states (n, nq), (n, nv) in place around where they are, from uniform numbers (n, width)."""
@@ -95,14 +96,14 @@ def draw_commands(unit: Floats, sampling: CommandSampling) -> Floats:
 
 
 class Generators:
-    """The generators of all worlds and their stores of observation noise."""
+    """The generators of all worlds and their stores of observation noise, half widths `noise` (dim,)."""
 
     def __init__(self, nworld: int, noise: Floats) -> None:
         self._events: list[np.random.Generator] = []
         self._noise: list[np.random.Generator] = []
-        self._scale = noise if np.any(noise > 0.0) else None
-        width = len(noise) if self._scale is not None else 0
-        self._block = np.zeros((nworld, _NOISE_BLOCK, width))
+        self._half_width = noise
+        self._noisy = bool(np.any(noise > 0.0))
+        self._block = np.zeros((nworld, _NOISE_BLOCK, len(noise) if self._noisy else 0))
         self._cursor = np.full(nworld, _NOISE_BLOCK)
         self._all = np.arange(nworld)
 
@@ -126,15 +127,23 @@ class Generators:
 
     def noise(self, mask: Mask | None) -> Floats | None:
         """The next noise of the worlds of the mask, (n, dim); None where there is no noise at all."""
-        if self._scale is None:
+        if not self._noisy:
             return None
         worlds = self._all if mask is None else np.flatnonzero(mask)
-        for world in worlds[self._cursor[worlds] == _NOISE_BLOCK]:
-            self._noise[world].random(out=self._block[world])
-            self._cursor[world] = 0
-        unit = self._block[worlds, self._cursor[worlds]]
-        self._cursor[worlds] += 1
-        return (2.0 * unit - 1.0) * self._scale
+        cursor = self._cursor[worlds]
+        for world in worlds[cursor == _NOISE_BLOCK].tolist():
+            self._refill(world)
+        cursor[cursor == _NOISE_BLOCK] = 0
+        self._cursor[worlds] = cursor + 1
+        return cast(Floats, self._block[worlds, cursor])
+
+    def _refill(self, world: int) -> None:
+        """Draw the next block of a world; `around` in place, as this is the bulk of all random numbers."""
+        block = self._block[world]
+        self._noise[world].random(out=block)
+        block *= 2.0
+        block -= 1.0
+        block *= self._half_width
 
 
 def needs_model_fields(randomise: Randomisation) -> tuple[str, ...]:

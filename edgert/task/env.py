@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium.spaces import Box
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box, Space
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from edgert.errors import UnsupportedError
 from edgert.task.task import load_task
 from edgert.task.worlds import Worlds
 
@@ -31,11 +33,17 @@ ACTION_BOUND = 100.0
 """Bound of the action space where the contract sets no clip."""
 
 
-def _spaces(worlds: Worlds) -> tuple[Box, Box]:
+def _spaces(worlds: Worlds) -> tuple[Space[Observation], Space[Action]]:
     low, high = worlds.contract.action.clip or (-ACTION_BOUND, ACTION_BOUND)
     nact = len(worlds.contract.action.joints)
     observation = Box(-np.inf, np.inf, (worlds.observation_dim,), np.float32)
-    return observation, Box(np.float32(low), np.float32(high), (nact,), np.float32)
+    action = Box(np.float32(low), np.float32(high), (nact,), np.float32)
+    return cast(Space[Observation], observation), cast(Space[Action], action)  # Box does not tell its dtype
+
+
+def _check_render_mode(render_mode: str | None) -> None:
+    if render_mode is not None:
+        raise UnsupportedError("the environments do not render", found=f"render_mode {render_mode!r}", expected="None")
 
 
 class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
@@ -49,6 +57,13 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         randomise: draw the task's randomisation at each reset.
         command: a fixed command instead of drawn ones.
         nthread: physics threads, 0: one per CPU.
+        render_mode: None, the only one there is.
+
+    Attributes:
+        elapsed: (num_envs,) control steps since the reset of each world; may be written, to spread time limits.
+
+    Raises:
+        EdgertError: the task cannot be found or run, or an argument is out of range.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -63,26 +78,31 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         randomise: bool = True,
         command: Sequence[float] | None = None,
         nthread: int = 0,
-        render_mode: None = None,
+        render_mode: str | None = None,
     ) -> None:
+        _check_render_mode(render_mode)
+        if max_episode_steps is not None and max_episode_steps < 1:
+            raise UnsupportedError(
+                "an episode needs at least one step",
+                found=f"max_episode_steps={max_episode_steps}",
+                expected="1 or more",
+            )
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.task = load_task(sim)
         self.worlds = Worlds(self.task, num_envs, nthread=nthread, randomise=randomise, command=command)
         self.num_envs = num_envs
         self.render_mode = render_mode
-        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode, "render_fps": self._fps()}
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space, self.single_action_space = _spaces(self.worlds)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._limit = self.task.episode_steps if max_episode_steps is None else max_episode_steps
-        self._elapsed = np.zeros(num_envs, np.int64)
+        self.elapsed = np.zeros(num_envs, np.int64)
         self._done = np.zeros(num_envs, np.bool_)
+        self._observation: Observation | None = None
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._seeds: list[int] = [-1] * num_envs
         self._everyone = np.ones(num_envs, np.bool_)
-
-    def _fps(self) -> float:
-        return self.task.contract.control_hz
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -92,110 +112,133 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         Raises:
             TypeError, ValueError: the mask or the seeds have the wrong type or shape, as in Gymnasium.
         """
-        seeds = [None if seed is None else seed + i for i in range(self.num_envs)] if not _many(seed) else list(seed)  # type: ignore[arg-type,operator]
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"one seed per world is needed: num_envs={self.num_envs}, got {len(seeds)}")
-        mask = self._everyone
+        seeds = _seeds(seed, self.num_envs)
+        mask = None
         if options is not None and "reset_mask" in options:
             mask = _checked_mask(options.pop("reset_mask"), self.num_envs)
-        self._seed(seeds, mask)
-        self._restart(mask)
-        self._done[mask] = False
-        if mask is self._everyone:
+        if mask is not None and self._observation is None:
+            raise ResetNeeded("reset all worlds before resetting some with options['reset_mask']")
+        self._seed(seeds, self._everyone if mask is None else mask)
+        self.worlds.reset(mask)
+        if mask is None or self._observation is None:
+            self.elapsed[:] = 0
+            self._done[:] = False
             self._observation = self.worlds.observe()
         else:
-            self._observation = self._observation.copy()
+            self.elapsed[mask] = 0
+            self._done[mask] = False
             self._observation[mask] = self.worlds.observe(mask)
         return self._observation.copy(), self._state_info({}, mask)
 
     def step(self, actions: Action) -> tuple[Observation, npt.NDArray[Any], Flags, Flags, dict[str, Any]]:
-        """One control step of every world; see the class for what happens to those that ended."""
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._done.any():
-            raise AssertionError(f"worlds {np.flatnonzero(self._done)} ended and were not reset")
-        resetting = self._done if self.autoreset_mode is AutoresetMode.NEXT_STEP else ~self._everyone
+        """One control step of every world; `autoreset_mode` says what happens to those that ended.
+
+        Raises:
+            ContractError: the actions have the wrong shape or are not finite; nothing was stepped then.
+            AssertionError: mode DISABLED, and a world that ended was not reset, as in Gymnasium.
+            ResetNeeded: there was no reset yet.
+        """
+        if self._observation is None:
+            raise ResetNeeded("call reset before step")
+        resetting: Flags | None = None  # no world
+        stepped: Flags | None = None  # every world
+        if self._done.any():
+            if self.autoreset_mode is AutoresetMode.DISABLED:
+                raise AssertionError(f"worlds {np.flatnonzero(self._done)} ended and were not reset")
+            if self.autoreset_mode is AutoresetMode.NEXT_STEP:
+                resetting, stepped = self._done, ~self._done
+                actions = _without(actions, resetting)
         worlds = self.worlds
-        if resetting.any():
-            actions = np.where(resetting[:, None], np.float32(0.0), actions)
-        stepped = ~resetting
         worlds.step(actions, stepped)
-        self._elapsed += 1
+        self.elapsed += 1
         reward = worlds.reward.copy()
         terminated = worlds.terminated.copy()
-        truncated = self._elapsed >= self._limit
+        truncated = self.elapsed >= self._limit
         infos: dict[str, Any] = {}
-        if resetting.any():
+        worlds.resample(stepped)
+        if resetting is not None:
             reward[resetting] = 0.0
             terminated[resetting] = truncated[resetting] = False
-            worlds.resample(stepped)
             self._restart(resetting)
-        else:
-            worlds.resample()
-        self._observation = worlds.observe()
-        self._done = terminated | truncated
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._done.any():
-            done = self._done
+        observation = self._observation = worlds.observe()
+        self._done = done = terminated | truncated
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and done.any():
             final = np.full(self.num_envs, None, dtype=object)
             for world in np.flatnonzero(done):
-                final[world] = self._observation[world].copy()
+                final[world] = observation[world].copy()
             infos |= {"final_obs": final, "_final_obs": done.copy()}
             infos |= {"final_info": self._reward_info(self._state_info({}, done), done), "_final_info": done.copy()}
             self._reward_info(infos, ~done)
             self._restart(done)
-            self._observation[done] = worlds.observe(done)
+            observation[done] = worlds.observe(done)
         else:
             self._reward_info(infos, stepped)
-        self._state_info(infos, self._everyone)
-        return self._observation.copy(), reward, terminated, truncated, infos
+        self._state_info(infos, None)
+        return observation.copy(), reward, terminated, truncated, infos
 
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulation."""
         self.worlds.close()
 
     @property
-    def np_random_seed(self) -> tuple[int, ...]:
-        """The seed of each world, -1 where it came from entropy."""
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]  # one a world, as SyncVectorEnv has it
+        """The seed of each world, -1 before its first reset."""
         return tuple(self._seeds)
 
-    @property
-    def np_random(self) -> tuple[np.random.Generator, ...]:
-        """The generator of each world."""
+    @property  # type: ignore[misc]  # a generator of each world cannot be set through the environment
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """The generator of each world, none before the first reset."""
         return tuple(generator for generator in self._generators if generator is not None)
 
     def _seed(self, seeds: Sequence[int | None], mask: Flags) -> None:
         new: list[np.random.Generator | None] = [None] * self.num_envs
-        for world in np.flatnonzero(mask):
-            seed = seeds[world]
-            if seed is not None or self._generators[world] is None:
-                new[world], given = seeding.np_random(seed)
-                self._generators[world] = new[world]
-                self._seeds[world] = -1 if seed is None else given
+        for world in np.flatnonzero(mask).tolist():
+            if seeds[world] is not None or self._generators[world] is None:
+                generator, self._seeds[world] = seeding.np_random(seeds[world])
+                new[world] = self._generators[world] = generator
         self.worlds.seed(new)
 
     def _restart(self, mask: Flags) -> None:
-        self.worlds.reset(None if mask is self._everyone else mask)
-        self._elapsed[mask] = 0
+        self.worlds.reset(mask)
+        self.elapsed[mask] = 0
 
-    def _state_info(self, infos: dict[str, Any], mask: Flags) -> dict[str, Any]:
-        worlds = self.worlds
-        _add(infos, "command", worlds.command, mask)
-        _add(infos, "velocity", worlds.body_velocity(), mask)
+    def _state_info(self, infos: dict[str, Any], mask: Flags | None) -> dict[str, Any]:
+        """Add what is known after resets and steps of the worlds of the mask (None: all)."""
+        for key, values in (("command", self.worlds.command), ("velocity", self.worlds.body_velocity())):
+            infos[key] = values.copy() if mask is None else np.where(mask[:, None], values, 0.0)
+            infos[f"_{key}"] = np.ones(self.num_envs, np.bool_) if mask is None else mask.copy()
         return infos
 
-    def _reward_info(self, infos: dict[str, Any], mask: Flags) -> dict[str, Any]:
-        if mask.any():
-            for name, values in self.worlds.reward_terms.items():
-                _add(infos, f"reward_{name}", values, mask)
+    def _reward_info(self, infos: dict[str, Any], mask: Flags | None) -> dict[str, Any]:
+        """Add the reward terms of the worlds of the mask (None: all); the rows of one new table serve all terms."""
+        if mask is not None and not mask.any():
+            return infos
+        table = self.worlds.reward_table
+        values = table.copy() if mask is None else np.where(mask, table, 0.0)
+        present = np.ones(table.shape, np.bool_) if mask is None else np.repeat(mask[None, :], len(table), axis=0)
+        for row, name in enumerate(self.worlds.reward_terms):
+            infos[f"reward_{name}"] = values[row]
+            infos[f"_reward_{name}"] = present[row]
         return infos
 
 
-def _add(infos: dict[str, Any], key: str, values: npt.NDArray[Any], mask: Flags) -> None:
-    where = mask if values.ndim == 1 else mask[:, None]
-    infos[key] = np.where(where, values, np.zeros((), values.dtype))
-    infos[f"_{key}"] = mask.copy()
+def _without(actions: npt.ArrayLike, resetting: Flags) -> npt.NDArray[Any]:
+    """A copy of the actions with those of resetting worlds, which nobody judges, at 0."""
+    result = np.array(actions)
+    if result.shape[:1] == resetting.shape:
+        result[resetting] = 0.0
+    return result
 
 
-def _many(seed: object) -> bool:
-    return seed is not None and not isinstance(seed, (int, np.integer))
+def _seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[int | None]:
+    """One seed a world: seed + i, or those given."""
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, (int, np.integer)):
+        return [int(seed) + i for i in range(num_envs)]
+    if len(seed) != num_envs:
+        raise ValueError(f"one seed for each world is needed: num_envs={num_envs}, got {len(seed)}")
+    return list(seed)
 
 
 def _checked_mask(mask: object, num_envs: int) -> Flags:
@@ -213,7 +256,7 @@ def _checked_mask(mask: object, num_envs: int) -> Flags:
 class TaskEnv(gymnasium.Env[Observation, Action]):
     """One world of a task; arguments as for `TaskVecEnv`. The episode length is Gymnasium's `TimeLimit`."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # declared so by Gymnasium
 
     def __init__(
         self,
@@ -221,8 +264,9 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         sim: str | Path = "quadruped",
         randomise: bool = True,
         command: Sequence[float] | None = None,
-        render_mode: None = None,
+        render_mode: str | None = None,
     ) -> None:
+        _check_render_mode(render_mode)
         self.task = load_task(sim)
         self.worlds = Worlds(self.task, 1, nthread=1, randomise=randomise, command=command)
         self.observation_space, self.action_space = _spaces(self.worlds)
@@ -241,7 +285,14 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         return self.worlds.observe()[0], self._info()
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """One control step."""
+        """One control step.
+
+        Raises:
+            ContractError: the action has the wrong shape or is not finite; nothing was stepped then.
+            ResetNeeded: there was no reset yet.
+        """
+        if not self._seeded:
+            raise ResetNeeded("call reset before step")
         worlds = self.worlds
         worlds.step(np.asarray(action)[None, :])
         reward, terminated = float(worlds.reward[0]), bool(worlds.terminated[0])

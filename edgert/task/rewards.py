@@ -111,8 +111,7 @@ def _foot_clock(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
     still = is_still(inputs.command, xp)[:, None]
     wanted = xp.where(still, xp.full_like(wanted, parameters["ground_m"]), wanted)
     heights = xp.stack([inputs.state.sensors[name][:, 2] for name in parameters["sensors"]], axis=1)
-    error = heights - wanted
-    return xp.mean(xp.exp(-(error * error) / parameters["std"] ** 2), axis=1)
+    return xp.mean(1.0 - xp.abs(heights - wanted) / parameters["height_m"], axis=1)
 
 
 def _read_std(table: Table, joints: tuple[str, ...]) -> Parameters:
@@ -138,7 +137,6 @@ def _read_foot_clock(table: Table, joints: tuple[str, ...]) -> Parameters:
 
     sensors = table.names("sensors")
     return {
-        "std": table.number("std", above=0.0),
         "height_m": table.number("height_m", above=0.0),
         "ground_m": table.number("ground_m", 0.0),
         "sensors": sensors,

@@ -13,7 +13,7 @@ from edgert import assets
 from edgert.contract.document import MAX_CONTROL_HZ, check_schema, parse_contract
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError
-from edgert.tables import Table, read_toml
+from edgert.tables import Table, read_toml, show
 from edgert.task.rewards import REWARDS, RewardTerm
 
 Range = tuple[float, float]
@@ -116,7 +116,7 @@ def parse_task(document: Mapping[str, object], path: Path) -> Task:
     contract = parse_contract(
         {"schema": 1, **contract_table.data},
         f"{path} [contract]",
-        {key: "task" for key in contract_table.data},
+        dict.fromkeys(contract_table.data, "task"),
     )
     if len(contract.inputs) != 1:
         contract_table.fail("inputs", found=f"{len(contract.inputs)} inputs", expected="exactly one for a task")
@@ -150,7 +150,10 @@ def parse_task(document: Mapping[str, object], path: Path) -> Task:
 def _scene_path(table: Table, path: Path) -> Path:
     name = table.text("scene")
     folder = path.parent.resolve()
-    scene = (folder / name).resolve()
+    try:
+        scene = (folder / name).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or a NUL
+        table.fail("scene", found=show(name), expected="the name of a file")
     if not scene.is_relative_to(folder):
         table.fail("scene", found=name, expected="a file inside the task's folder")
     return scene
@@ -241,7 +244,7 @@ def check_rate(task: Task, timestep_s: float) -> None:
     hz = 1.0 / (task.decimation * timestep_s)
     if not 0.999 < hz / task.contract.control_hz < 1.001 or hz > MAX_CONTROL_HZ:
         raise ContractError(
-            f"task '{task.name}': decimation {task.decimation} at timestep {timestep_s:g} s does not give the control rate",
+            f"task '{task.name}': decimation {task.decimation} at timestep {timestep_s:g} s gives another control rate",
             found=f"{hz:g} Hz",
             expected=f"contract.control_hz = {task.contract.control_hz:g}",
         )

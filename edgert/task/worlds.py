@@ -7,7 +7,8 @@ bit, whatever the number of worlds and threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,16 @@ class Worlds:
         nthread: physics threads, 0 for one per CPU.
         randomise: draw the task's randomisation at each reset; False keeps the nominal robot and no noise.
         command: a fixed command (vx m/s, vy m/s, wz rad/s) instead of drawn ones.
+
+    Attributes that callers read; all are refreshed in place:
+        reward: (nworld,) the sum of `reward_table`.
+        reward_table: (number of terms, nworld) weighted values of this step; `reward_terms` names its rows.
+        terminated: (nworld,) where the robot fell, or where physics diverged since the world's reset.
+        velocity: (nworld, 3) of the base origin, base frame, m/s.
+
+    Raises:
+        IntegrityError, RobotError: the scene cannot be used for this task.
+        ContractError: a term of the contract, a reward or the command does not fit the scene.
     """
 
     def __init__(
@@ -50,6 +61,7 @@ class Worlds:
         self.contract = contract = task.contract
         self.randomise = task.randomise if randomise else type(task.randomise)()
         self.scene = build_scene(task, delay_s=self.randomise.delay_s[1] if self.randomise.delay_s else 0.0)
+        targets = _randomised(task, self.scene)
         self.sim = BatchSim(self.scene.model, nworld, nthread)
         self.body = SimBody(self.sim, self.scene)
         check_state(contract, self.body.state, f"scene {task.scene.name}")
@@ -63,13 +75,17 @@ class Worlds:
         self.steps = np.zeros(nworld, np.int64)
         self.velocity = np.zeros((nworld, 3))
         self.reward = np.zeros(nworld)
-        self.reward_terms: dict[str, Floats] = {term.name: np.zeros(nworld) for term in task.rewards}
+        self.reward_table = np.zeros((len(task.rewards), nworld))
+        self.reward_terms: dict[str, Floats] = {
+            term.name: row for term, row in zip(task.rewards, self.reward_table, strict=True)
+        }
         self.terminated = np.zeros(nworld, np.bool_)
 
         self._scale = np.array(contract.action.scale)
         self._offset = np.array(contract.action.offset)
         self._columns = self.body.joint_columns(contract.action.joints)
         self._ctrl = self.sim.view("ctrl")
+        self._qpos = self.sim.view("qpos")
         self._qvel = self.sim.view("qvel")
         self._inputs = make_term_inputs(
             contract,
@@ -84,10 +100,13 @@ class Worlds:
         self.observation_dim = self._observer.dim
         self._generators = Generators(nworld, self._noise_scale(name))
         self._draws = ResetDraws(len(contract.joints), nact)
-        self._randomiser = _Randomiser(self) if needs_model_fields(self.randomise) else None
+        self._randomiser = _Randomiser(self, targets) if needs_model_fields(self.randomise) else None
         self._next_push = np.zeros(nworld, np.int64)
         self._next_command = np.zeros(nworld, np.int64)
         self._dt = contract.period_s
+        self._rewarded = self._reward_inputs()
+        self._weights = [term.weight * self._dt for term in task.rewards]
+        _check_rewards(task, self._rewarded)
 
     def _noise_scale(self, name: str) -> Floats:
         widths: list[float] = []
@@ -102,18 +121,17 @@ class Worlds:
 
     def reset(self, mask: Mask | None = None) -> None:
         """Start a new episode in the worlds of the mask (None: all)."""
-        worlds = range(self.nworld) if mask is None else [int(world) for world in np.flatnonzero(mask)]
+        worlds = np.arange(self.nworld) if mask is None else np.flatnonzero(mask)
         if len(worlds) == 0:
             return
-        rows = self._generators.rows(worlds, self._draws.width)
-        index: Any = slice(None) if mask is None else mask
+        index: Any = slice(None) if mask is None else worlds
+        rows = self._generators.rows(worlds.tolist(), self._draws.width)
         if self._randomiser is not None:
             self._randomiser.apply(rows, index, mask)
         self.sim.reset(mask, keyframe=self.scene.keyframe)
         self._perturb(rows, index)
-        home = self._offset
         controls = self._ctrl[index]
-        controls[:, self._columns] = home
+        controls[:, self._columns] = self._offset
         self._ctrl[index] = controls
         self.body.settle(mask)
         self.sim.forward(mask)
@@ -132,7 +150,7 @@ class Worlds:
         if self.randomise.push_interval_s is not None:
             interval = self._steps_of(self.randomise.push_interval_s)
             self._next_push[index] = 1 + (self._draws.column(rows, "push")[:, 0] * interval).astype(np.int64)
-        self._measure()
+        self._measure(index)
 
     def step(self, actions: npt.ArrayLike, active: Mask | None = None) -> None:
         """One control step in every world. `actions` (nworld, nact) are raw network outputs.
@@ -147,7 +165,9 @@ class Worlds:
             raise ContractError("actions have the wrong shape", found=raw.shape, expected=self.action.shape)
         if not np.isfinite(raw).all():
             world = int(np.flatnonzero(~np.isfinite(raw).all(axis=1))[0])
-            raise ContractError(f"the action of world {world} is not finite", found=raw[world], expected="finite numbers")
+            raise ContractError(
+                f"the action of world {world} is not finite", found=raw[world], expected="finite numbers"
+            )
         self._last_action[:] = self.action
         self.action[:] = raw
         self._ctrl[:, self._columns] = raw_action_target(raw, self.contract.action, self._scale, self._offset, np)
@@ -155,7 +175,7 @@ class Worlds:
         self.sim.step(self.task.decimation)
         self.body.refresh()
         self.steps += 1
-        self._measure()
+        self._measure(slice(None))
         self._score()
         if self.contract.phase is not None:
             self.phase[:] = advance_phase(self.phase, self.command, self.contract.phase, self._dt, np)
@@ -165,8 +185,13 @@ class Worlds:
         observation = self._observer(self._inputs)
         if mask is not None:
             observation = observation[mask]
+        result = np.empty(observation.shape, np.float32)
         noise = self._generators.noise(mask)
-        return (observation if noise is None else observation + noise).astype(np.float32)
+        if noise is None:
+            result[:] = observation
+        else:
+            np.add(observation, noise, out=result, casting="same_kind")  # added in float64, then rounded
+        return result
 
     def resample(self, mask: Mask | None = None) -> None:
         """Draw new commands where they are due, in the worlds of the mask; call it after the step was scored."""
@@ -176,10 +201,11 @@ class Worlds:
         due = self.steps >= self._next_command
         if mask is not None:
             due &= mask
-        if due.any():
-            unit = self._generators.rows([int(world) for world in np.flatnonzero(due)], 5)
-            self.command[due] = draw_commands(unit, sampling)
-            self._next_command[due] += self._steps_of(sampling.resample_s)
+        worlds = np.flatnonzero(due)
+        if len(worlds) > 0:
+            unit = self._generators.rows(worlds.tolist(), 5)
+            self.command[worlds] = draw_commands(unit, sampling)
+            self._next_command[worlds] += self._steps_of(sampling.resample_s)
 
     def body_velocity(self) -> Floats:
         """A copy of the base velocity (nworld, 3): vx, vy in m/s at the base origin and wz in rad/s, base frame."""
@@ -192,6 +218,14 @@ class Worlds:
         """Release the simulation."""
         self.sim.close()
 
+    def __enter__(self) -> Worlds:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def _steps_of(self, seconds: float) -> int:
         return max(1, round(seconds * self.contract.control_hz))
 
@@ -203,11 +237,10 @@ class Worlds:
 
     def _perturb(self, rows: Floats, index: Any) -> None:
         """Spread the initial state of the worlds of `index` around the keyframe."""
-        qpos, qvel = self.sim.view("qpos"), self._qvel
-        positions, velocities = qpos[index], qvel[index]
+        positions, velocities = self._qpos[index], self._qvel[index]
         spread(positions, velocities, self.scene, self.task.reset, self._draws, rows)
-        qpos[index] = positions
-        qvel[index] = velocities
+        self._qpos[index] = positions
+        self._qvel[index] = velocities
 
     def _push(self, active: Mask | None) -> None:
         """Kick the base sideways in the active worlds where a push is due."""
@@ -216,38 +249,45 @@ class Worlds:
         due = self.steps == self._next_push
         if active is not None:
             due &= active
-        if due.any():
-            unit = self._generators.rows([int(world) for world in np.flatnonzero(due)], 2)
+        worlds = np.flatnonzero(due)
+        if len(worlds) > 0:
+            unit = self._generators.rows(worlds.tolist(), 2)
             dof = self.scene.base_dof_adr
-            self._qvel[due, dof : dof + 2] += around(unit, self.randomise.push_m_s)
-            self._next_push[due] += self._steps_of(self.randomise.push_interval_s)
+            self._qvel[worlds, dof : dof + 2] += around(unit, self.randomise.push_m_s)
+            self._next_push[worlds] += self._steps_of(self.randomise.push_interval_s)
 
-    def _measure(self) -> None:
+    def _measure(self, index: Any) -> None:
         state = self.body.state
         if state.base_quat is not None:
-            self.velocity[:] = rotate_to_body(state.base_quat, state.base_lin_vel, np)
+            self.velocity[index] = rotate_to_body(state.base_quat[index], state.base_lin_vel[index], np)  # type: ignore[index]
 
-    def _score(self) -> None:
-        state, task = self.body.state, self.task
-        gravity = gravity_in_body(state.base_quat, np) if state.base_quat is not None else np.zeros((self.nworld, 3))
-        inputs = RewardInputs(
-            state=state,
+    def _reward_inputs(self) -> RewardInputs:
+        """What rewards read, made once: `_score` refreshes `gravity` and `joint_error`, the rest are live arrays."""
+        floating = self.body.state.base_quat is not None
+        return RewardInputs(
+            state=self.body.state,
             command=self.command,
-            velocity=self.velocity,
-            gravity=gravity,
+            velocity=self.velocity if floating else None,
+            gravity=np.zeros((self.nworld, 3)) if floating else None,
             action=self.action,
             last_action=self._last_action,
-            joint_error=state.joint_pos - self._inputs.default_pos,
-            phase_rad=self.phase,
+            joint_error=np.zeros((self.nworld, len(self.contract.joints))),
+            phase_rad=self.phase if self.contract.phase is not None else None,
         )
+
+    def _score(self) -> None:
+        state, task, inputs = self.body.state, self.task, self._rewarded
+        inputs.joint_error[:] = state.joint_pos - self._inputs.default_pos
+        if inputs.gravity is not None:
+            inputs.gravity = gravity_in_body(state.base_quat, np)
         self.reward[:] = 0.0
-        for term in task.rewards:
-            value = self.reward_terms[term.name]
-            value[:] = term.weight * self._dt * term.function(inputs, term.parameters, np)
-            self.reward += value
+        for term, weight, row in zip(task.rewards, self._weights, self.reward_table, strict=True):
+            np.multiply(term.function(inputs, term.parameters, np), weight, out=row)
+            self.reward += row
+        self.terminated[:] = self.sim.diverged()
         if task.fall is not None:
-            height = state.base_pos[:, 2]  # type: ignore[index]
-            self.terminated[:] = fallen(gravity, height, task.fall.tilt_rad, task.fall.height_m, np)
+            height = state.base_pos[:, 2]  # type: ignore[index]  # build_scene refused a fixed base
+            self.terminated |= fallen(inputs.gravity, height, task.fall.tilt_rad, task.fall.height_m, np)
 
 
 def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
@@ -260,20 +300,11 @@ def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
         kp=contract.kp,
         kd=contract.kd,
         base=task.base,
+        max_delay_s=delay_s,
     )
     check_rate(task, float(scene.model.opt.timestep))
-    if delay_s > 0.0:
-        samples = int(np.ceil(delay_s / scene.model.opt.timestep)) + 1
-        scene = build(
-            task.scene,
-            contract.joints,
-            contract.action.joints,
-            kp=contract.kp,
-            kd=contract.kd,
-            base=task.base,
-            delay_samples=samples,
-        )
-    if scene.base is None and (task.fall is not None or task.command is not None):
+    pushed = task.randomise.push_interval_s is not None
+    if scene.base is None and (task.fall is not None or task.command is not None or pushed):
         raise RobotError(
             f"task '{task.name}' needs a floating base, which scene {task.scene} does not have",
             hint="Add <freejoint/> to the base body",
@@ -282,23 +313,82 @@ def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
 
 
 def _fixed(command: Sequence[float], task: Task) -> Floats:
-    values = np.asarray(command, np.float64)
-    if task.contract.command is None or values.shape != (3,) or not np.isfinite(values).all():
+    try:
+        values = np.asarray(command, np.float64)
+    except (TypeError, ValueError):
+        values = np.zeros(0)
+    if task.contract.command is None:
+        raise ContractError(f"task '{task.name}' takes no command", found=command, hint="Leave it out")
+    if values.shape != (3,) or not np.isfinite(values).all():
         raise ContractError("the fixed command is wrong", found=command, expected="three finite numbers: vx, vy, wz")
     return values
+
+
+def _check_rewards(task: Task, inputs: RewardInputs) -> None:
+    """Refuse rewards that this scene cannot feed, by computing each once."""
+    for term in task.rewards:
+        missing = [name for name in term.parameters.get("sensors", ()) if name not in inputs.state.sensors]
+        if missing:
+            raise ContractError(
+                f"reward '{term.name}' of task '{task.name}' reads a sensor that scene {task.scene} does not have",
+                found=", ".join(missing),
+                expected="one of " + (", ".join(sorted(inputs.state.sensors)) or "none"),
+            )
+        try:
+            value = np.asarray(term.function(inputs, term.parameters, np))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ContractError(
+                f"reward '{term.name}' of task '{task.name}' cannot be computed for scene {task.scene}",
+                found=error,
+                hint="It may need a floating base, a [contract.phase], or a sensor with more numbers",
+            ) from error
+        if value.shape != inputs.joint_error.shape[:1]:
+            raise ContractError(
+                f"reward '{term.name}' of task '{task.name}' gives no single number for each world",
+                found=f"shape {value.shape}",
+                expected=f"shape {inputs.joint_error.shape[:1]}",
+            )
+
+
+def _randomised(task: Task, scene: Scene) -> Mapping[str, list[int]]:
+    """Ids of the geoms and of the body that the task randomises; refuses names that the scene does not have."""
+    randomise, model = task.randomise, scene.model
+    geoms = _ids(task, "geom", randomise.friction_geoms, {model.geom(i).name: i for i in range(model.ngeom)})
+    bodies = {model.body(i).name: i for i in range(1, model.nbody)}
+    body = _ids(task, "body", [randomise.mass_body] if randomise.mass_add_kg is not None else [], bodies)
+    if randomise.mass_add_kg is not None:
+        lightest = model.body_mass[body[0]] + randomise.mass_add_kg[0]
+        if not lightest > 0.0:
+            raise ContractError(
+                f"task '{task.name}' would leave body '{randomise.mass_body}' without mass",
+                found=f"{model.body_mass[body[0]]:g} kg and add_kg = {randomise.mass_add_kg[0]:g}",
+                expected="a sum above 0 kg",
+            )
+    return {"geoms": geoms, "body": body}
+
+
+def _ids(task: Task, kind: str, names: Sequence[str], known: Mapping[str, int]) -> list[int]:
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ContractError(
+            f"task '{task.name}' randomises a {kind} that scene {task.scene} does not have",
+            found=", ".join(unknown),
+            expected="one of " + (", ".join(name for name in known if name) or "none, as it names no " + kind),
+        )
+    return [known[name] for name in names]
 
 
 class _Randomiser:
     """Per-world model fields, drawn anew at each reset."""
 
-    def __init__(self, worlds: Worlds) -> None:
+    def __init__(self, worlds: Worlds, targets: Mapping[str, list[int]]) -> None:
         randomise, scene, sim = worlds.randomise, worlds.scene, worlds.sim
         model = scene.model
         self._worlds = worlds
         self._fields = {name: sim.expand(name) for name in needs_model_fields(randomise)}
         self._nominal = {name: getattr(model, name).copy() for name in self._fields}
-        self._geoms = [_id(model, "geom", name, worlds.task) for name in randomise.friction_geoms]
-        self._mass_body = _id(model, "body", randomise.mass_body, worlds.task) if randomise.mass_add_kg else -1
+        self._geoms = targets["geoms"]
+        self._mass_body = targets["body"]
         joints = worlds.contract.action.joints
         self._actuators = [scene.actuator_ids[scene.joints.index(name)] for name in joints]
 
@@ -311,11 +401,12 @@ class _Randomiser:
             values[:, self._geoms, 0] = friction
             self._fields["geom_friction"][index] = values
         if randomise.mass_add_kg is not None:
-            nominal = self._nominal["body_mass"][self._mass_body]
+            (body,) = self._mass_body
+            nominal = self._nominal["body_mass"][body]
             mass = nominal + within(draws.column(rows, "mass")[:, 0], randomise.mass_add_kg)
-            self._fields["body_mass"][index, self._mass_body] = mass
-            inertia = self._nominal["body_inertia"][self._mass_body]
-            self._fields["body_inertia"][index, self._mass_body] = inertia * (mass / nominal)[:, None]
+            self._fields["body_mass"][index, body] = mass
+            inertia = self._nominal["body_inertia"][body]
+            self._fields["body_inertia"][index, body] = inertia * (mass / nominal)[:, None]
             worlds.sim.set_const(mask)
         if randomise.kp is not None:
             kp = self._nominal["actuator_gainprm"][self._actuators, 0] * within(draws.column(rows, "kp"), randomise.kp)
@@ -334,10 +425,3 @@ class _Randomiser:
         rows = self._fields[field][index]
         rows[:, self._actuators, parameter] = values
         self._fields[field][index] = rows
-
-
-def _id(model: Any, kind: str, name: str, task: Task) -> int:
-    try:
-        return int(getattr(model, kind)(name).id)
-    except KeyError:
-        raise RobotError(f"task '{task.name}' randomises a {kind} '{name}' that its scene does not have") from None

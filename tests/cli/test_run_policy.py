@@ -69,12 +69,11 @@ def test_summary_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "torque limit 23.7…45 N·m" in err
 
 
-def test_real_time_keeps_to_the_clock(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = ran(capsys, "--seconds", "2", "--json")
+def test_real_time_is_not_faster_than_the_clock(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = ran(capsys, "--seconds", "1", "--json")
     assert code == 0
-    report = json.loads(out)
-    # The last tick ends when it is done, not at the end of its period.
-    assert 0.9 < report["real_time_factor"] < 1.02
+    # The last tick ends when it is done, not at the end of its period: one period in 50.
+    assert json.loads(out)["real_time_factor"] <= 1.0 / 0.98
 
 
 def test_same_seed_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,8 +155,8 @@ def test_unknown_joint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
     other = scene(tmp_path, ONE_JOINT.replace("hinge'", "elbow'", 1))
     line = refused(capsys, pendulum(tmp_path), "--sim", other)
     assert line.startswith(
-        f"scene {other} lacks joints of the policy: found no hinge, expected joints named as in the contract; the scene "
-        "has elbow"
+        f"scene {other} lacks joints of the policy: found no hinge, expected joints named as in the contract; the "
+        "scene has elbow"
     )
 
 
@@ -213,7 +212,8 @@ def test_newer_contract(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     path = tmp_path / "policy.toml"
     path.write_text("schema = 2\n")
     assert refused(capsys, "--contract", str(path)) == (
-        f"{path}: key 'schema' is wrong: found 2, expected at most 1. This file was written by a newer edgert: upgrade it"
+        f"{path}: key 'schema' is wrong: found 2, expected at most 1. This file was written by a newer edgert: "
+        "upgrade it"
     )
 
 
@@ -244,7 +244,9 @@ def test_wrong_values(capsys: pytest.CaptureFixture[str], arguments: list[str], 
     assert text in refused(capsys, *arguments)
 
 
-@pytest.mark.parametrize("arguments", [["--commnd"], ["--command", "1", "2"], ["--actuators", "none"], ["--seed", "-1"]])
+@pytest.mark.parametrize(
+    "arguments", [["--commnd"], ["--command", "1", "2"], ["--actuators", "none"], ["--seed", "-1"]]
+)
 def test_usage_errors_exit_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     code, _, err = ran(capsys, *arguments)
     assert code == 2
@@ -252,9 +254,7 @@ def test_usage_errors_exit_2(capsys: pytest.CaptureFixture[str], arguments: list
 
 
 def test_command_for_a_policy_without_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    line = refused(
-        capsys, pendulum(tmp_path), "--sim", scene(tmp_path, ONE_JOINT), "--command", "1", "0", "0"
-    )
+    line = refused(capsys, pendulum(tmp_path), "--sim", scene(tmp_path, ONE_JOINT), "--command", "1", "0", "0")
     assert line.startswith("this policy takes no command")
 
 

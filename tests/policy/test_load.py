@@ -67,7 +67,7 @@ def test_broken_metadata_is_refused(tmp_path: Path, text: str) -> None:
         entry.key, entry.value = "edgert.contract", text
 
     path = save(linear_model(change=change), tmp_path / "policy.onnx")
-    with pytest.raises(ContractError, match="metadata 'edgert.contract' of"):
+    with pytest.raises(ContractError, match=r"metadata 'edgert.contract' of"):
         load_policy(str(path))
 
 
@@ -75,7 +75,9 @@ def test_newer_metadata_is_refused_even_under_an_older_sidecar(tmp_path: Path) -
     document = quadruped_document() | {"schema": 2}
     path = save(linear_model(document=document), tmp_path / "policy.onnx")
     (tmp_path / "policy.toml").write_text("schema = 1\n")
-    with pytest.raises(ContractError, match=r"key 'schema' is wrong: found 2, expected at most 1\. This file was written"):
+    with pytest.raises(
+        ContractError, match=r"key 'schema' is wrong: found 2, expected at most 1\. This file was written"
+    ):
         load_policy(str(path))
 
 
@@ -91,5 +93,5 @@ def test_unknown_name_lists_the_bundled_models() -> None:
 
 
 def test_missing_path_is_a_missing_file() -> None:
-    with pytest.raises(IntegrityError, match="cannot read policy nowhere/policy.onnx"):
+    with pytest.raises(IntegrityError, match=r"cannot read policy nowhere/policy.onnx"):
         load_policy("nowhere/policy.onnx")

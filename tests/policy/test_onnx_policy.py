@@ -58,9 +58,10 @@ def test_other_arrays_are_bound_without_a_copy(tmp_path: Path) -> None:
     ],
 )
 def test_unfit_arrays_are_refused(tmp_path: Path, array: np.ndarray, found: str) -> None:
-    with opened(linear_model(document=quadruped_document()), tmp_path) as policy:
-        with pytest.raises(ContractError, match=rf"the array for 'obs' does not fit the policy: found {found}"):
-            policy.act({"obs": array}, policy.out)
+    expected = rf"the array for 'obs' does not fit the policy: found {found}"
+    model = linear_model(document=quadruped_document())
+    with opened(model, tmp_path) as policy, pytest.raises(ContractError, match=expected):
+        policy.act({"obs": array}, policy.out)
 
 
 def test_size_unlike_the_contract_shows_the_sum(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_unknown_operator_is_refused_in_one_line(tmp_path: Path) -> None:
     def change(model: onnx.ModelProto) -> None:
         model.graph.node[0].op_type = "NoSuchOperator"
 
-    with pytest.raises(IntegrityError, match="onnxruntime .* refuses policy") as caught:
+    with pytest.raises(IntegrityError, match=r"onnxruntime .* refuses policy") as caught:
         opened(linear_model(document=quadruped_document(), change=change), tmp_path)
     assert "\n" not in str(caught.value)
 

@@ -49,7 +49,9 @@ def test_go1_has_the_digest_of_its_catalogue_entry(shared: Path, tmp_path: Path)
 def test_wrong_term_order_drops_the_robot(shared: Path, tmp_path: Path) -> None:
     """The check can fail: the term order of another robot fells this one."""
     contract = tmp_path / "policy.toml"
-    contract.write_text(GO1_TOML.replace('  "command",\n', "").replace('  "joint_pos",\n', '  "command",\n  "joint_pos",\n'))
+    contract.write_text(
+        GO1_TOML.replace('  "command",\n', "").replace('  "joint_pos",\n', '  "command",\n  "joint_pos",\n')
+    )
     options = Options(
         model=str(shared / "policies/unitree_go1_playground/go1_policy.onnx"),
         sim=str(shared / "robots/unitree_go1/scene.xml"),

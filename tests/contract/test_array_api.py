@@ -1,0 +1,124 @@
+"""The same terms over numpy, the strict Array API and torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+from contract_examples import TERMS_OF_EVERY_KIND, contract, numbers, term_inputs
+
+from edgert.contract.observe import Observer
+from edgert.contract.terms import advance_phase, raw_action_target
+
+FAR = strict.Device("device1")
+"""Not the default device of the strict namespace: an array that lands on the wrong one fails to combine."""
+
+SCALED = [
+    {**term, "scale": 0.3, "offset": -0.1, "clip": [-0.5, 0.4], "index": [0]} for term in TERMS_OF_EVERY_KIND.values()
+]
+
+
+def far(dtype: Any) -> Callable[[np.ndarray], Any]:
+    return lambda array: strict.asarray(array, dtype=dtype, device=FAR)
+
+
+def back(array: Any) -> np.ndarray:
+    assert array.device == FAR
+    return np.asarray(array.to_device(strict.Device("CPU_DEVICE")))
+
+
+def observe_strictly(spec: Any, values: dict[str, Any], dtype: Any = strict.float64) -> np.ndarray:
+    inputs = term_inputs(spec, values, strict, far(dtype))
+    result = Observer(spec, "obs", strict, inputs.last_action)(inputs)
+    assert result.dtype == dtype
+    return back(result)
+
+
+def observe_in_torch(spec: Any, values: dict[str, Any], dtype_name: str = "float64") -> np.ndarray:
+    import array_api_compat.torch as xp
+
+    dtype = getattr(xp, dtype_name)
+    inputs = term_inputs(spec, values, xp, lambda array: xp.asarray(array, dtype=dtype))
+    result = Observer(spec, "obs", xp, inputs.last_action)(inputs)
+    assert result.dtype == dtype
+    return result.numpy()
+
+
+@pytest.mark.parametrize("kind", TERMS_OF_EVERY_KIND)
+def test_a_term_keeps_to_the_standard_and_gives_numpys_bits(kind):
+    spec, values = contract(TERMS_OF_EVERY_KIND[kind]), numbers()
+    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    np.testing.assert_array_equal(observe_strictly(spec, values), expected)
+
+
+def test_all_terms_together_keep_to_the_standard_and_give_numpys_bits():
+    spec, values = contract(), numbers()
+    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    np.testing.assert_array_equal(observe_strictly(spec, values), expected)
+
+
+def test_scale_offset_clip_and_index_keep_to_the_standard_and_give_numpys_bits():
+    spec, values = contract(*SCALED), numbers()
+    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    np.testing.assert_array_equal(observe_strictly(spec, values), expected)
+
+
+def test_observations_of_float32_stay_float32():
+    spec, values = contract(*SCALED), numbers()
+    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    np.testing.assert_allclose(observe_strictly(spec, values, strict.float32), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("still_rad", [None, 3.0])
+def test_the_gait_clock_keeps_to_the_standard_and_gives_numpys_bits(still_rad):
+    phase = {"hz": 1.5} if still_rad is None else {"hz": 1.5, "still_rad": still_rad}
+    gait = contract("phase", phase=phase).phase
+    now, command = np.array([0.0, 6.2, 1.0]), np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
+    result = advance_phase(far(strict.float64)(now), far(strict.float64)(command), gait, 0.02, strict)
+    np.testing.assert_array_equal(back(result), advance_phase(now, command, gait, 0.02, np))
+
+
+def test_targets_keep_to_the_standard_and_give_numpys_bits():
+    spec, raw = contract().action, np.random.default_rng(0).normal(0.0, 8.0, (5, 2))
+    scale, offset = np.array(spec.scale), np.array(spec.offset)
+    to = far(strict.float64)
+    result = raw_action_target(to(raw), spec, to(scale), to(offset), strict)
+    np.testing.assert_array_equal(back(result), raw_action_target(raw, spec, scale, offset, np))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", TERMS_OF_EVERY_KIND)
+def test_a_term_gives_numpys_numbers_in_torch(kind):
+    spec, values = contract(TERMS_OF_EVERY_KIND[kind]), numbers()
+    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    np.testing.assert_allclose(observe_in_torch(spec, values), expected, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.torch
+def test_scale_offset_clip_and_index_give_numpys_numbers_in_torch():
+    spec, values = contract(*SCALED), numbers()
+    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    np.testing.assert_allclose(observe_in_torch(spec, values), expected, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.torch
+def test_observations_of_float32_stay_float32_in_torch():
+    spec, values = contract(*SCALED), numbers()
+    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    np.testing.assert_allclose(observe_in_torch(spec, values, "float32"), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.torch
+def test_the_gait_clock_and_targets_give_numpys_numbers_in_torch():
+    import array_api_compat.torch as xp
+
+    spec = contract()
+    now, command = np.array([0.0, 6.2, 1.0]), np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
+    moved = advance_phase(xp.asarray(now), xp.asarray(command), spec.phase, 0.02, xp)
+    np.testing.assert_allclose(moved.numpy(), advance_phase(now, command, spec.phase, 0.02, np), rtol=1e-15)
+    raw, scale, offset = np.array([[9.0, -0.5]]), np.array(spec.action.scale), np.array(spec.action.offset)
+    target = raw_action_target(xp.asarray(raw), spec.action, xp.asarray(scale), xp.asarray(offset), xp)
+    np.testing.assert_allclose(target.numpy(), raw_action_target(raw, spec.action, scale, offset, np), rtol=1e-15)

@@ -1,0 +1,54 @@
+"""What the documents show is what the program does."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from support import GO1_TOML
+
+from edgert.cli.main import run
+from edgert.contract.terms import TERMS
+from edgert.task.rewards import REWARDS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    parts = path.read_text().split("```")
+    return [part.removeprefix(language + "\n") for part in parts[1::2] if part.startswith(language + "\n")]
+
+
+def test_readme_has_its_two_commands_as_first_shell_blocks() -> None:
+    first, second = blocks(ROOT / "README.md", "bash")[:2]
+    assert first == 'python3 -m venv .venv && .venv/bin/pip install -e ".[cpu]" && .venv/bin/edgert run policy\n'
+    assert second == '.venv/bin/pip install -e ".[cpu,test]" && .venv/bin/python -m pytest\n'
+
+
+def test_documented_contract_is_the_tested_one() -> None:
+    example = tomllib.loads(blocks(ROOT / "docs/policy-toml.md", "toml")[0])
+    assert example == tomllib.loads(GO1_TOML)
+
+
+@pytest.mark.parametrize("name", TERMS.names())
+def test_every_term_is_documented(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs/policy-toml.md").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(REWARDS))
+def test_every_reward_is_documented(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs/task-toml.md").read_text()
+
+
+def test_every_json_key_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "policy", "--seconds", "0.1", "--no-real-time", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    text = (ROOT / "docs/json.md").read_text()
+    assert [key for key in (*report, *report["metrics"], *report["latency_us"]) if f"`{key}`" not in text] == []
+
+
+def test_readme_python_example_runs() -> None:
+    (code,) = blocks(ROOT / "README.md", "python")
+    exec(compile(code.replace("1024", "3"), "README.md", "exec"), {})
