@@ -6,11 +6,12 @@ turns the result into a `Contract` or refuses it, naming the source, the key, wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from edgert.contract.spec import SCHEMA, ActionSpec, CommandSpec, Contract, InputSpec, ObservationTerm, PhaseSpec
-from edgert.contract.terms import TERMS, Term, TermSizes
+from edgert.contract.terms import TermSizes, load_term
 from edgert.errors import ContractError, UnknownNameError
 from edgert.tables import Table, is_number, show, type_name
 
@@ -81,7 +82,7 @@ def parse_contract(document: Mapping[str, Any], where: str, provenance: Mapping[
     if not inputs:
         table.fail("inputs", found="no input", expected="one table [inputs.<ONNX input name>]")
     table.close()
-    return Contract(
+    contract = Contract(
         robot=robot,
         control_hz=control_hz,
         joints=joints,
@@ -92,8 +93,19 @@ def parse_contract(document: Mapping[str, Any], where: str, provenance: Mapping[
         action=action,
         command=command,
         phase=phase,
-        provenance=dict(provenance or {}),
     )
+    defaults = dict.fromkeys(_fields(contract.to_document()), "default")
+    return replace(contract, provenance=defaults | dict(provenance or {}))
+
+
+def _fields(document: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """The dotted fields of a document whose values are no tables."""
+    for name, value in document.items():
+        key = f"{path}.{name}" if path else name
+        if isinstance(value, Mapping):
+            yield from _fields(value, key)
+        else:
+            yield key
 
 
 def check_schema(table: Table) -> None:
@@ -213,7 +225,7 @@ def _input(table: Table, sizes: TermSizes) -> InputSpec:
 def _term(table: Table, sizes: TermSizes) -> ObservationTerm:
     name = table.text("name")
     try:
-        kind: Term = TERMS.load(name)
+        kind = load_term(name)
     except UnknownNameError as error:
         raise UnknownNameError(
             f"{table.where}: key '{table.key('name')}' is no observation term",

@@ -11,7 +11,7 @@ from typing import Any
 
 from edgert.contract.spec import Contract, InputSpec, ObservationTerm
 from edgert.contract.state import Array, RobotState
-from edgert.contract.terms import TERMS, Term, TermInputs
+from edgert.contract.terms import Term, TermInputs, load_term
 from edgert.errors import ContractError
 
 
@@ -30,7 +30,7 @@ class Observer:
         options = {} if like is None else {"dtype": like.dtype, "device": like.device}
         self.dim = spec.dim
         self._xp = xp
-        self._terms: list[tuple[ObservationTerm, Term]] = [(term, TERMS.load(term.name)) for term in spec.terms]
+        self._terms: list[tuple[ObservationTerm, Term]] = [(term, load_term(term.name)) for term in spec.terms]
         device = options.get("device")
         self._gathers = [None if term.index is None else xp.asarray(term.index, device=device) for term in spec.terms]
         scale, offset, low, high = affine(spec)
@@ -101,7 +101,7 @@ def check_state(contract: Contract, state: RobotState, body: str) -> None:
         )
     for name, spec in contract.inputs.items():
         for term in spec.terms:
-            kind: Term = TERMS.load(term.name)
+            kind = load_term(term.name)
             for needed in kind.needs:
                 if state.source(needed) == "absent":
                     raise ContractError(

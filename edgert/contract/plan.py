@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from edgert.contract.observe import affine
 from edgert.contract.spec import Contract, ObservationTerm
-from edgert.contract.terms import TERMS, Term, TermInputs
+from edgert.contract.terms import TermInputs, load_term
 
 Floats = npt.NDArray[np.float64]
 Writer = Callable[[], None]
@@ -74,7 +74,7 @@ def _writer(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
 
 
 def _generic(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
-    kind: Term = TERMS.load(term.name)
+    kind = load_term(term.name)
     index = None if term.index is None else np.array(term.index)
 
     def write() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgert.contract.state import Array, RobotState
-from edgert.errors import ContractError
+from edgert.errors import ContractError, UnsupportedError
 from edgert.registry import Registry
 
 if TYPE_CHECKING:
@@ -254,3 +254,20 @@ _NAMES = (
     "foot_contact",
 )
 TERMS = Registry("edgert.terms", "observation term", {name: f"edgert.contract.terms:{name.upper()}" for name in _NAMES})
+
+
+def load_term(name: str) -> Term:
+    """The term of that name.
+
+    Raises:
+        UnknownNameError: there is none; the error lists those that exist.
+        UnsupportedError: the plug-in that offers it cannot be loaded, or offers something else.
+    """
+    term = TERMS.load(name)
+    if not isinstance(term, Term):
+        raise UnsupportedError(
+            f"the plug-in for observation term '{name}' is no term",
+            found=type(term).__name__,
+            expected="an edgert.contract.terms.Term",
+        )
+    return term

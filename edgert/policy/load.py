@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +34,13 @@ class LoadedPolicy:
 def locate(model: str) -> Path:
     """The `.onnx` of a bundled model's name, or the path itself.
 
+    A bare word is always a name, whatever lies in the working folder; a path has a suffix or a separator in it.
+
     Raises:
-        UnknownNameError: it is neither a file nor the name of a bundled model.
+        UnknownNameError: it is neither a path nor the name of a bundled model.
     """
     path = Path(model)
-    if path.exists() or path.suffix or len(path.parts) > 1:
+    if path.suffix or os.sep in model or path.is_absolute():
         return path / "policy.onnx" if path.is_dir() and (path / "policy.onnx").is_file() else path
     try:
         return assets.find("models", model) / "policy.onnx"

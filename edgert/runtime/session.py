@@ -180,7 +180,7 @@ def open_session(options: Options) -> Session:
 
 
 def _scene_of(sim: str | None) -> tuple[Task | None, Path]:
-    if sim is not None and Path(sim).suffix in (".xml", ".mjcf"):
+    if sim is not None and Path(sim).suffix not in ("", ".toml"):
         return None, Path(sim)
     task = load_task(sim or DEFAULT_SIM)
     return task, task.scene

@@ -59,9 +59,7 @@ def around(unit: Floats, half_width: float) -> Floats:
     return (2.0 * unit - 1.0) * half_width
 
 
-def spread(  # noqa: PLR0917
-    qpos: Floats, qvel: Floats, scene: Scene, ranges: ResetRanges, draws: ResetDraws, rows: Floats
-) -> None:
+def spread(qpos: Floats, qvel: Floats, scene: Scene, ranges: ResetRanges, draws: ResetDraws, rows: Floats) -> None:
     """Spread initial states (n, nq), (n, nv) in place around where they are, from uniform numbers (n, width)."""
     qpos[:, list(scene.qpos_adr)] += around(draws.column(rows, "joint_pos"), ranges.joint_pos_rad)
     qvel[:, list(scene.dof_adr)] += around(draws.column(rows, "joint_vel"), ranges.joint_vel_rad_s)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgert import assets
-from edgert.contract.document import MAX_CONTROL_HZ, check_schema, parse_contract
+from edgert.contract.document import MAX_CONTROL_HZ, check_schema, overlay, parse_contract
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError
 from edgert.tables import Table, read_toml, show
@@ -70,7 +70,7 @@ class Randomisation:
     """Half width of uniform noise by observation term, in the term's unit before scaling."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # rewards hold arrays, which have no one answer to ==
 class Task:
     """One task. `episode_steps` control steps make an episode; the control period is decimation × timestep."""
 
@@ -113,11 +113,9 @@ def parse_task(document: Mapping[str, object], path: Path) -> Task:
     table = Table(document, str(path))
     check_schema(table)
     contract_table = table.table("contract")
-    contract = parse_contract(
-        {"schema": 1, **contract_table.data},
-        f"{path} [contract]",
-        dict.fromkeys(contract_table.data, "task"),
-    )
+    provenance: dict[str, str] = {}
+    ours = overlay({}, contract_table.data, "task", provenance)
+    contract = parse_contract({"schema": 1, **ours}, f"{path} [contract]", provenance)
     if len(contract.inputs) != 1:
         contract_table.fail("inputs", found=f"{len(contract.inputs)} inputs", expected="exactly one for a task")
     scene = _scene_path(table, path)

@@ -92,6 +92,14 @@ def test_unknown_name_lists_the_bundled_models() -> None:
         load_policy("hexapod")
 
 
+def test_a_bare_word_is_a_name_whatever_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "quadruped").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_policy("quadruped").file.path.parent.parent.name == "models"
+    with pytest.raises(IntegrityError, match=r"policy quadruped is a folder"):
+        load_policy("./quadruped")
+
+
 def test_missing_path_is_a_missing_file() -> None:
     with pytest.raises(IntegrityError, match=r"cannot read policy nowhere/policy.onnx"):
         load_policy("nowhere/policy.onnx")
