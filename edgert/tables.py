@@ -38,9 +38,11 @@ def read_toml(path: Path, *, kind: str) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise ContractError(
-            f"cannot read {kind} file {path}", found=error.strerror or error, hint="Check the path and its permissions"
+            f"cannot read {kind} file {path}",
+            found=getattr(error, "strerror", None) or error,
+            hint="Check the path and its permissions",
         ) from error
     if len(data) > MAX_FILE_BYTES:
         raise ContractError(

@@ -55,6 +55,7 @@ def policy(as_json: bool, **values: Any) -> int:
     """
     from edgert.runtime import Options, open_session
 
+    _keep_physics_warnings_off_the_disk()
     with _interruptible() as interrupted, open_session(Options(**values)) as session:
         for note in session.notes:
             click.echo(note, err=True)
@@ -76,6 +77,13 @@ def policy(as_json: bool, **values: Any) -> int:
     if report["outcome"] in ("fell", "safety_stop"):
         click.echo(f"edgert: {report['outcome'].replace('_', ' ')}: {report['reason']}", err=True)
     return _EXIT[report["outcome"]]
+
+
+def _keep_physics_warnings_off_the_disk() -> None:
+    """MuJoCo would write MUJOCO_LOG.TXT into the working folder; what matters of it is in the report."""
+    import mujoco
+
+    mujoco.set_mju_user_warning(lambda text: None)
 
 
 @contextmanager

@@ -38,9 +38,7 @@ class SimRobot:
         self.sim = BatchSim(scene.model, 1, 1)
         self.timestep_s = self.sim.timestep_s
         self.body = SimBody(self.sim, scene)
-        driven = contract.action.joints
-        self._select = _selection([contract.joints.index(name) for name in driven])
-        self._columns = self.body.joint_columns(driven)
+        self._columns = self.body.joint_columns(contract.joints)
         self._ctrl = self.sim.view("ctrl")[0]
         self._gain = self.sim.expand("actuator_gainprm")[0]
         self._bias = self.sim.expand("actuator_biasprm")[0]
@@ -71,11 +69,9 @@ class SimRobot:
         self.body.refresh()
 
     def _hold_present(self) -> None:
-        """Controls that ask every driven joint for where it is."""
-        position = self.sim.view("qpos")[0]
-        for actuator, address in zip(self.scene.actuator_ids, self.scene.qpos_adr, strict=True):
-            if actuator >= 0:
-                self._ctrl[actuator] = position[address]
+        """Controls that ask every joint of the contract for where it is; others keep those of the keyframe."""
+        scene = self.scene
+        self._ctrl[list(scene.actuator_ids)] = self.sim.view("qpos")[0, list(scene.qpos_adr)]
 
     def allocate(self) -> RobotState:
         """The body's own live state: `observe` then copies nothing that is contiguous in the simulation."""
@@ -94,11 +90,11 @@ class SimRobot:
         if not self._gains_from_scene and not _same(gains, self._gains):
             self._write_gains(command)
             self._gains = gains
-        self._ctrl[self._columns] = command.q[0][self._select]
+        self._ctrl[self._columns] = command.q[0]
 
     def _write_gains(self, command: JointCommand) -> None:
         kp, kd, qd, tau = (
-            np.broadcast_to(value, (1, len(self.scene.joints)))[0][self._select]
+            np.broadcast_to(value, (1, len(self.scene.joints)))[0]
             for value in (command.kp, command.kd, command.qd, command.tau)
         )
         self._gain[self._columns, 0] = kp
@@ -138,8 +134,3 @@ class SimRobot:
 def _same(these: tuple[Any, ...], those: tuple[Any, ...]) -> bool:
     """The same objects, and none that its owner could have changed in the meantime."""
     return len(these) == len(those) and all(a is b and not a.flags.writeable for a, b in zip(these, those, strict=True))
-
-
-def _selection(index: list[int]) -> slice | list[int]:
-    first = index[0]
-    return slice(first, first + len(index)) if index == list(range(first, first + len(index))) else index

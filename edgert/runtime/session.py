@@ -147,7 +147,7 @@ def open_session(options: Options) -> Session:
     scene = build(
         scene_path,
         contract.joints,
-        contract.action.joints,
+        contract.joints,
         actuators=options.actuators,
         kp=contract.kp,
         kd=contract.kd,

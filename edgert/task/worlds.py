@@ -84,6 +84,7 @@ class Worlds:
         self._scale = np.array(contract.action.scale)
         self._offset = np.array(contract.action.offset)
         self._columns = self.body.joint_columns(contract.action.joints)
+        self._held = self.body.joint_columns(contract.joints)
         self._ctrl = self.sim.view("ctrl")
         self._qpos = self.sim.view("qpos")
         self._qvel = self.sim.view("qvel")
@@ -131,6 +132,7 @@ class Worlds:
         self.sim.reset(mask, keyframe=self.scene.keyframe)
         self._perturb(rows, index)
         controls = self._ctrl[index]
+        controls[:, self._held] = self.contract.default_pos
         controls[:, self._columns] = self._offset
         self._ctrl[index] = controls
         self.body.settle(mask)
@@ -238,6 +240,8 @@ class Worlds:
     def _perturb(self, rows: Floats, index: Any) -> None:
         """Spread the initial state of the worlds of `index` around the keyframe."""
         positions, velocities = self._qpos[index], self._qvel[index]
+        if self.scene.keyframe < 0:
+            positions[:, list(self.scene.qpos_adr)] = self.contract.default_pos
         spread(positions, velocities, self.scene, self.task.reset, self._draws, rows)
         self._qpos[index] = positions
         self._qvel[index] = velocities
@@ -296,7 +300,7 @@ def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
     scene = build(
         task.scene,
         contract.joints,
-        contract.action.joints,
+        contract.joints,
         kp=contract.kp,
         kd=contract.kd,
         base=task.base,
