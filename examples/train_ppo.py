@@ -1,7 +1,7 @@
 """Train a policy for a bundled sim with PPO and export it as ONNX, the contract and the normaliser inside.
 
     pip install "edgert[cpu,train]"
-    python examples/train_ppo.py --sim quadruped --steps 30000000 --out models/quadruped
+    python examples/train_ppo.py --sim quadruped --out models/quadruped
 
 Writes `policy.onnx`, `curve.csv` and a model card (`README.md`) to --out. The same seed and package versions on the
 same machine give the same policy. An interrupted run has its latest policy on disk.
@@ -226,7 +226,7 @@ def train(options: argparse.Namespace) -> None:
                 normaliser.update(raw)
                 obs[t] = normaliser(raw)
                 act[t], logp[t], mean[t], val[t] = learner.act(obs[t])
-                observation, reward, terminated, truncated, info = env.step(act[t].clamp(-8.0, 8.0).numpy())
+                observation, reward, terminated, truncated, info = env.step(act[t].numpy())
                 rew[t] = torch.from_numpy(reward).float()
                 ends[t] = torch.from_numpy(terminated | truncated)
                 falls += int(terminated.sum())
@@ -312,7 +312,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sim", default="quadruped", help="bundled sim, or a folder with a task.toml")
     parser.add_argument("--out", type=Path, required=True, help="folder for the policy and its card")
-    parser.add_argument("--steps", type=int, default=30_000_000, help="environment steps")
+    parser.add_argument("--steps", type=int, default=15_000_000, help="environment steps")
     parser.add_argument("--num-envs", type=int, default=1024, help="worlds")
     parser.add_argument("--horizon", type=int, default=24, help="control steps of a world in one batch")
     parser.add_argument("--seed", type=int, default=1)

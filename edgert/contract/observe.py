@@ -82,6 +82,7 @@ def make_term_inputs(
         command=command,
         last_action=last_action,
         phase_rad=phase_rad,
+        gait=contract.phase,
         default_pos=xp.asarray(contract.default_pos, **options),
         phase_offsets_rad=xp.asarray(offsets, **options),
     )

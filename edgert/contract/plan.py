@@ -8,14 +8,14 @@ applied to the whole vector, and the result is cast into the policy's input. Tes
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import cos, sin
+from math import cos, pi, sin, sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgert.contract.observe import affine
-from edgert.contract.spec import Contract, ObservationTerm
+from edgert.contract.spec import Contract, ObservationTerm, PhaseSpec
 from edgert.contract.terms import TermInputs, load_term
 
 Floats = npt.NDArray[np.float64]
@@ -146,14 +146,30 @@ def _joint_vel(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Write
 def _phases(functions: tuple[Callable[[float], float], ...]) -> Callable[[ObservationTerm, TermInputs, Floats], Writer]:
     def compile_phase(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
         phase, offsets = inputs.phase_rad, inputs.phase_offsets_rad.tolist()
+        gait, command = inputs.gait, inputs.command[0]
 
         def write() -> None:
             now = phase.item()
-            slot[:] = [function(now + offset) for function in functions for offset in offsets]
+            angles = [now + offset for offset in offsets]
+            if gait is not None and gait.still_rad is not None and is_still(command, gait):
+                angles = [gait.still_rad] * len(offsets)
+            slot[:] = [function(angle) for function in functions for angle in angles]
 
         return write
 
     return compile_phase
+
+
+def is_still(command: Floats, gait: PhaseSpec) -> bool:
+    """`terms.is_still` for the command (ncommand,) of one robot."""
+    return sqrt(sum(value * value for value in command.tolist())) < gait.still_below
+
+
+def next_phase(phase: float, gait: PhaseSpec, dt_s: float, command: Floats) -> float:
+    """`terms.advance_phase` for one robot, with its command (ncommand,)."""
+    if gait.still_rad is not None and is_still(command, gait):
+        return 0.0
+    return float((phase + 2.0 * pi * gait.hz * dt_s) % (2.0 * pi))
 
 
 _COMPILED: dict[str, Callable[[ObservationTerm, TermInputs, Floats], Writer | None]] = {

@@ -82,7 +82,9 @@ class PhaseSpec:
     hz: float
     offsets_rad: tuple[float, ...] = (0.0,)
     still_rad: float | None = None
-    """Every phase is held at this value while the command is nearly zero; None: the clock never stops."""
+    """Every phase is held at this value while the command is nearly zero; None: the clock never stops.
+
+    Motion begins again from the offsets."""
     still_below: float = 0.01
     """Norm of the command (m/s and rad/s together) under which the clock is held."""
 

@@ -27,6 +27,7 @@ class TermInputs:
     command: Array  # (nworld, ncommand) m/s, m/s, rad/s for a twist
     last_action: Array  # (nworld, nact) raw network output of the tick before, 0 after reset
     phase_rad: Array  # (nworld,) gait clock, see PhaseSpec
+    gait: PhaseSpec | None
     default_pos: Array  # (njoint,) rad
     phase_offsets_rad: Array  # (nphase,) rad
 
@@ -136,20 +137,25 @@ def _command(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     return inputs.command
 
 
-def _angles(inputs: TermInputs) -> Array:
-    return inputs.phase_rad[:, None] + inputs.phase_offsets_rad[None, :]
+def _angles(inputs: TermInputs, xp: Any) -> Array:
+    """Every phase (nworld, nphase) in rad: clock plus offset, or held where the command is nearly zero."""
+    angles = inputs.phase_rad[:, None] + inputs.phase_offsets_rad[None, :]
+    gait = inputs.gait
+    if gait is None or gait.still_rad is None:
+        return angles
+    return xp.where(is_still(inputs.command, gait, xp)[:, None], xp.full_like(angles, gait.still_rad), angles)
 
 
 def _sin_phase(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
-    return xp.sin(_angles(inputs))
+    return xp.sin(_angles(inputs, xp))
 
 
 def _cos_phase(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
-    return xp.cos(_angles(inputs))
+    return xp.cos(_angles(inputs, xp))
 
 
 def _phase(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
-    angles = _angles(inputs)
+    angles = _angles(inputs, xp)
     return xp.concat((xp.sin(angles), xp.cos(angles)), axis=1)
 
 
@@ -163,14 +169,21 @@ def _foot_contact(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     return xp.astype(force > term.threshold, force.dtype)
 
 
-def advance_phase(phase: Array, command: Array, spec: PhaseSpec, dt_s: float, xp: Any) -> Array:
-    """The gait clock one control tick later, (nworld,) rad in [0, 2 pi), or held where the command is nearly zero."""
+def is_still(command: Array, gait: PhaseSpec, xp: Any) -> Array:
+    """Where the command is so small that the gait is held, (nworld,) bool."""
+    return xp.sqrt(xp.sum(command * command, axis=1)) < gait.still_below
+
+
+def advance_phase(phase: Array, command: Array, gait: PhaseSpec, dt_s: float, xp: Any) -> Array:
+    """The gait clock one control tick later, (nworld,) rad in [0, 2 pi).
+
+    Where the gait is held the clock stays at 0, so that motion always begins from the offsets.
+    """
     turn = 2.0 * xp.pi
-    moved = xp.remainder(phase + turn * spec.hz * dt_s, turn)
-    if spec.still_rad is None:
+    moved = xp.remainder(phase + turn * gait.hz * dt_s, turn)
+    if gait.still_rad is None:
         return moved
-    still = xp.sqrt(xp.sum(command * command, axis=1)) < spec.still_below
-    return xp.where(still, xp.full_like(phase, spec.still_rad), moved)
+    return xp.where(is_still(command, gait, xp), xp.zeros_like(moved), moved)
 
 
 def raw_action_target(raw: Array, spec: ActionSpec, scale: Array, offset: Array, xp: Any) -> Array:

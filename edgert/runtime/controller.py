@@ -6,15 +6,14 @@ does. The policy's arrays are written by the compiled observation plan and read 
 
 from __future__ import annotations
 
-from math import hypot, isfinite, pi
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from edgert.contract.command import JointCommand
 from edgert.contract.observe import check_state, make_term_inputs
-from edgert.contract.plan import ObservationPlan
-from edgert.contract.spec import PhaseSpec
+from edgert.contract.plan import ObservationPlan, next_phase
 from edgert.contract.state import RobotState
 from edgert.errors import ContractError
 from edgert.policy.onnx_policy import OnnxPolicy
@@ -73,8 +72,7 @@ class Controller:
         """Start an episode: no last action, the gait clock at its beginning."""
         self.policy.reset()
         self._last[:] = 0.0
-        gait = self._gait
-        self._phase[0] = gait.still_rad if gait is not None and _still(gait, self.command) else 0.0
+        self._phase[0] = 0.0
 
     def act(self) -> bool:
         """Observe, infer, and write the target into `out`; False if the network's action was not finite.
@@ -98,7 +96,7 @@ class Controller:
         np.add(self._target, self._offset, out=self._target)
         self._q[0, self._joints] = self._target
         if self._gait is not None:
-            self._phase[0] = next_phase(self._phase.item(), self._gait, self._dt, self.command)
+            self._phase[0] = next_phase(self._phase.item(), self._gait, self._dt, self.command[0])
         return True
 
     def observation_is_finite(self) -> bool:
@@ -110,17 +108,6 @@ class Controller:
         bad = np.flatnonzero(~np.isfinite(self._last_row))
         index = int(bad[0]) if len(bad) else 0
         return f"{self._last_row[index]} for joint '{self.policy.contract.action.joints[index]}'"
-
-
-def next_phase(phase: float, gait: PhaseSpec, dt_s: float, command: Any) -> float:
-    """`advance_phase` for one robot, in Python floats."""
-    if gait.still_rad is not None and _still(gait, command):
-        return gait.still_rad
-    return float((phase + 2.0 * pi * gait.hz * dt_s) % (2.0 * pi))
-
-
-def _still(gait: PhaseSpec, command: Any) -> bool:
-    return gait.still_rad is not None and hypot(*command[0].tolist()) < gait.still_below
 
 
 def _frozen(array: Any) -> Any:

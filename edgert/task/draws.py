@@ -109,7 +109,7 @@ class Generators:
         """Give worlds new generators; None keeps a world's own."""
         if not self._events:
             self._events = [np.random.default_rng() for _ in generators]
-            self._noise = [np.random.Generator(np.random.SFC64(0)) for _ in generators]
+            self._noise = [np.random.Generator(np.random.SFC64()) for _ in generators]
         for world, generator in enumerate(generators):
             if generator is not None:
                 self._events[world] = generator

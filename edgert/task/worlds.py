@@ -148,7 +148,6 @@ class Worlds:
             drawn = draw_commands(self._draws.column(rows, "command"), self.task.command)
             self.command[index] = drawn if self._fixed_command is None else self._fixed_command
             self._next_command[index] = self._steps_of(self.task.command.resample_s)
-            self._hold_still_phase(index)
         if self.randomise.push_interval_s is not None:
             interval = self._steps_of(self.randomise.push_interval_s)
             self._next_push[index] = 1 + (self._draws.column(rows, "push")[:, 0] * interval).astype(np.int64)
@@ -230,12 +229,6 @@ class Worlds:
 
     def _steps_of(self, seconds: float) -> int:
         return max(1, round(seconds * self.contract.control_hz))
-
-    def _hold_still_phase(self, index: Any) -> None:
-        phase = self.contract.phase
-        if phase is not None and phase.still_rad is not None:
-            still = np.sqrt(np.sum(self.command[index] ** 2, axis=1)) < phase.still_below
-            self.phase[index] = np.where(still, phase.still_rad, self.phase[index])
 
     def _perturb(self, rows: Floats, index: Any) -> None:
         """Spread the initial state of the worlds of `index` around the keyframe."""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgert.contract.observe import Observer
-from edgert.contract.terms import TERMS, gravity_in_body, raw_action_target, rotate_to_body
+from edgert.contract.terms import TERMS, advance_phase, gravity_in_body, raw_action_target, rotate_to_body
 
 REAL = st.floats(-3.0, 3.0)
 
@@ -128,6 +128,18 @@ def test_phase_terms_are_sine_and_cosine_of_each_offset():
     np.testing.assert_allclose(observe("sin_phase", values, phase=phase), [[0.0, 1.0]], atol=1e-15)
     np.testing.assert_allclose(observe("cos_phase", values, phase=phase), [[1.0, 0.0]], atol=1e-15)
     np.testing.assert_allclose(observe("phase", values, phase=phase), [[0.0, 1.0, 1.0, 0.0]], atol=1e-15)
+
+
+def test_every_phase_is_held_at_rest_and_begins_again_from_its_offset():
+    """As the humanoid policies of holosoma expect: both feet at pi while the command is zero, then 0 and pi."""
+    values = numbers(nworld=1)
+    phase = {"hz": 1.0, "offsets_rad": [0.0, np.pi], "still_rad": np.pi}
+    gait = contract("phase", phase=phase).phase
+    values["phase_rad"], values["command"] = np.array([1.0]), np.zeros((1, 3))
+    np.testing.assert_allclose(observe("cos_phase", values, phase=phase), [[-1.0, -1.0]], atol=1e-15)
+    values["phase_rad"] = advance_phase(values["phase_rad"], values["command"], gait, 0.02, np)
+    values["command"] = np.array([[0.5, 0.0, 0.0]])
+    np.testing.assert_allclose(observe("cos_phase", values, phase=phase), [[1.0, -1.0]], atol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["imu_ang_vel", "imu_lin_acc", "imu_quat"])
