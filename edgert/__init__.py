@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgert.contract import Contract, JointCommand, RobotState
     from edgert.device import Device
     from edgert.policy import LoadedPolicy, OnnxPolicy, Policy, load_policy
-    from edgert.runtime import Options, Session, open_session
+    from edgert.runtime import RunOptions, Session, open_session
     from edgert.sim import Sim
     from edgert.task.task import Task, load_task
 
@@ -37,7 +37,7 @@ _LAZY = {
     "JointCommand": "edgert.contract",
     "LoadedPolicy": "edgert.policy",
     "OnnxPolicy": "edgert.policy",
-    "Options": "edgert.runtime",
+    "RunOptions": "edgert.runtime",
     "Policy": "edgert.policy",
     "RobotState": "edgert.contract",
     "Session": "edgert.runtime",
@@ -58,10 +58,10 @@ __all__ = [
     "JointCommand",
     "LoadedPolicy",
     "OnnxPolicy",
-    "Options",
     "Policy",
     "RobotError",
     "RobotState",
+    "RunOptions",
     "Session",
     "Sim",
     "Task",

@@ -30,13 +30,13 @@ def register_when_imported() -> None:
 
 
 def register() -> None:
-    """Register the environment of every bundled sim with Gymnasium; those already there are left alone."""
+    """Register the environments of the bundled sims that have an id with Gymnasium, where they are not yet."""
     import gymnasium
 
     for name in assets.names("sims"):
         with (assets.find("sims", name) / "task.toml").open("rb") as file:
             task = tomllib.load(file)
-        if task["id"] in gymnasium.registry:
+        if task.get("id", "") in ("", *gymnasium.registry):
             continue
         gymnasium.register(
             id=task["id"],
@@ -48,25 +48,35 @@ def register() -> None:
 
 
 class _Hook(MetaPathFinder):
-    """Finds `gymnasium` as Python would, and has it followed by `register`."""
+    """Finds `gymnasium` as Python would, and has its import followed by `register`.
+
+    Asking only whether Gymnasium is there (`importlib.util.find_spec`) changes nothing: the hook stays until an import.
+    """
+
+    def __init__(self) -> None:
+        self._looking = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != "gymnasium":
+        if fullname != "gymnasium" or self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
+        self._looking = True
+        try:
+            spec = find_spec(fullname)
+        finally:
+            self._looking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _ThenRegister(spec.loader)
+            spec.loader = _ThenRegister(spec.loader, self)
         return spec
 
 
 class _ThenRegister(Loader):
     """A loader that registers the environments once its module is loaded."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, hook: _Hook) -> None:
         self._loader = loader
+        self._hook = hook
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -79,4 +89,6 @@ class _ThenRegister(Loader):
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
         self._loader.exec_module(module)
+        if self._hook in sys.meta_path:
+            sys.meta_path.remove(self._hook)
         register()

@@ -31,7 +31,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 import edgert
-from edgert.device import find
+from edgert.device import find_device
 from edgert.rollout import follow
 from edgert.task.env import TaskVecEnv
 
@@ -205,7 +205,7 @@ def train(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads or torch.get_num_threads())
     env = TaskVecEnv(options.num_envs, sim=options.sim, autoreset_mode="SameStep", nthread=options.threads)
     n, horizon = options.num_envs, options.horizon
-    dim, nact = env.worlds.observation_dim, env.single_action_space.shape[0]
+    dim, nact = env.worlds.observation_dim, len(env.task.contract.action.joints)
     learner, normaliser = Learner(dim, nact, 1e-3), Normaliser(dim)
     options.out.mkdir(parents=True, exist_ok=True)
     obs = torch.zeros(horizon, n, dim)
@@ -296,7 +296,7 @@ def tracking_table(options: argparse.Namespace) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for command in (*EVALUATED, None):
-        result = follow(policy, task, find("cpu"), seeds=range(20), seconds=20.0, command=command)
+        result = follow(policy, task, find_device("cpu"), seeds=range(20), seconds=20.0, command=command)
         kept = result.velocity[~result.fell]
         shown = (
             [f"{m:+.3f} ± {s:.3f}" for m, s in zip(kept.mean(0), kept.std(0), strict=True)] if len(kept) else ["–"] * 3
@@ -312,7 +312,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sim", default="quadruped", help="bundled sim, or a folder with a task.toml")
     parser.add_argument("--out", type=Path, required=True, help="folder for the policy and its card")
-    parser.add_argument("--steps", type=int, default=15_000_000, help="environment steps")
+    parser.add_argument("--steps", type=int, default=19_200_000, help="environment steps")
     parser.add_argument("--num-envs", type=int, default=1024, help="worlds")
     parser.add_argument("--horizon", type=int, default=24, help="control steps of a world in one batch")
     parser.add_argument("--seed", type=int, default=1)

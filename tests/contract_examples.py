@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from edgert.contract import Contract, RobotState, parse_contract
-from edgert.contract.observe import make_term_inputs
+from edgert.contract.observe import Observer, make_term_inputs
 from edgert.contract.terms import TermInputs
 
 JOINTS = ("hip", "knee", "ankle")
@@ -175,3 +175,8 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         result["phase"] |= {"still_rad": draw(REALS), "still_below": draw(st.floats(0.0, 10.0))}
     return result
+
+
+def observed(spec: Contract, inputs: TermInputs) -> Any:
+    """The input "obs" by the generic terms, in the library and dtype of the inputs."""
+    return Observer(spec, "obs", inputs.last_action)(inputs)

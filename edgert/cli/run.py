@@ -53,10 +53,10 @@ def policy(as_json: bool, **values: Any) -> int:
       edgert run policy --command 0.5 0 0.6 --seconds 20
       edgert run policy my.onnx --sim my_robot.xml --contract policy.toml --json
     """
-    from edgert.runtime import Options, open_session
+    from edgert.runtime import RunOptions, open_session
 
     _keep_physics_warnings_off_the_disk()
-    with _interruptible() as interrupted, open_session(Options(**values)) as session:
+    with _interruptible() as interrupted, open_session(RunOptions(**values)) as session:
         for note in session.notes:
             click.echo(note, err=True)
         pace = "in real time" if session.options.real_time else "as fast as possible"

@@ -7,6 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+_PLAIN_COLUMNS = 160
+"""Width of a table that no terminal shows, so that its lines stay whole in a log."""
+
 
 def print_run(report: dict[str, Any]) -> None:
     """The summary of `edgert run policy`: outcome, motion, timing."""
@@ -16,8 +19,9 @@ def print_run(report: dict[str, Any]) -> None:
     colour = "green" if report["outcome"] == "completed" else "red"
     table.add_row("outcome", f"[{colour}]{report['outcome'].replace('_', ' ')}[/]")
     table.add_row("time", f"{report['seconds']:.2f} s, {report['steps']} steps at {report['control_hz']:g} Hz")
-    if "mean_velocity" in report:
+    if "command" in report:
         table.add_row("asked", _twist(report["command"]))
+    if "mean_velocity" in report:
         table.add_row("walked", f"{_twist(report['mean_velocity'])} (mean of the second half)")
         table.add_row("distance", f"{report['distance_m']:.2f} m")
     metrics = report["metrics"]
@@ -28,13 +32,20 @@ def print_run(report: dict[str, Any]) -> None:
     shown = ", ".join(f"{name} {value:.0f}" for name, value in latency.items() if value is not None)
     table.add_row("latency", f"{shown or 'no tick'} µs from observation to command")
     period = "" if report["real_time"] else " (against one period, not in real time)"
-    table.add_row("deadlines", f"{report['deadline_misses']} missed of {report['steps']}{period}")
+    skipped = f", {report['skipped_slots']} of them skipped" if report["skipped_slots"] else ""
+    table.add_row("deadlines", f"{report['deadline_misses']} missed{skipped}{period}")
+    if report["physics_warnings"]:
+        counts = ", ".join(f"{name} {count} times" for name, count in report["physics_warnings"].items())
+        table.add_row("physics", f"[yellow]MuJoCo warned: {counts}[/]")
     table.add_row(
         "speed", f"{report['real_time_factor']:.2f} × real time, {report['loop_cpu_percent']:.1f} % of a core"
     )
     table.add_row("ran on", f"{report['device']} ({report['device_chip']}), {report['provider']}")
     table.add_row("policy", f"{report['policy']} sha256 {report['policy_sha256'][:12]}…")
-    Console(highlight=False, soft_wrap=True).print(table)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _PLAIN_COLUMNS
+    console.print(table)
 
 
 def _twist(values: list[float] | None) -> str:

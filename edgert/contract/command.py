@@ -13,7 +13,7 @@ from edgert.contract.state import Array
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointCommand:
-    """Arrays of shape (nworld, njoint) or (njoint,), in the body's joint order."""
+    """Arrays of shape (nworld, njoint), in the body's joint order."""
 
     q: Array  # rad
     qd: Array  # rad/s

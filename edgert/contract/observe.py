@@ -6,8 +6,9 @@ compiles the same contract into a gather and one affine map; tests hold the two 
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
+
+from array_api_compat import array_namespace
 
 from edgert.contract.spec import Contract, InputSpec, ObservationTerm
 from edgert.contract.state import Array, RobotState
@@ -21,18 +22,19 @@ class Observer:
     Args:
         contract: whose input it is.
         name: the ONNX input.
-        xp: the Array API namespace of the arrays that will come.
-        like: an array whose device and floating dtype the constants take, None for the namespace's default.
+        like: an array of the library, floating dtype and device of the state.
     """
 
-    def __init__(self, contract: Contract, name: str, xp: ModuleType, like: Array | None = None) -> None:
+    def __init__(self, contract: Contract, name: str, like: Array) -> None:
+        xp = array_namespace(like)
         spec = contract.inputs[name]
-        options = {} if like is None else {"dtype": like.dtype, "device": like.device}
+        options = {"dtype": like.dtype, "device": like.device}
         self.dim = spec.dim
         self._xp = xp
         self._terms: list[tuple[ObservationTerm, Term]] = [(term, load_term(term.name)) for term in spec.terms]
-        device = options.get("device")
-        self._gathers = [None if term.index is None else xp.asarray(term.index, device=device) for term in spec.terms]
+        self._gathers = [
+            None if term.index is None else xp.asarray(term.index, device=like.device) for term in spec.terms
+        ]
         scale, offset, low, high = affine(spec)
         self._scale = None if all(value == 1.0 for value in scale) else xp.asarray(scale, **options)
         self._offset = None if all(value == 0.0 for value in offset) else xp.asarray(offset, **options)

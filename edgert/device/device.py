@@ -43,7 +43,7 @@ def cpu(root: Path = Path("/")) -> Device:
     )
 
 
-def find(name: str) -> Device:
+def find_device(name: str) -> Device:
     """The device of that name.
 
     Raises:

@@ -24,7 +24,10 @@ _EXPORT_HINT: Final = "Export the policy as ONNX, in PyTorch with torch.onnx.exp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyFile:
-    """A policy on disk. `bytes` are those that were digested, so that what runs is what was checked."""
+    """A policy on disk. `data` is what was digested, so that what runs is what was checked.
+
+    The digest of a model without external data is its sha256; with external data it covers both, by name and bytes.
+    """
 
     path: Path
     data: bytes
@@ -50,7 +53,7 @@ def read_policy(path: Path) -> PolicyFile:
             f"policy {path} refers to too many files", found=len(external), expected=MAX_EXTERNAL_FILES
         )
     digest = hashlib.sha256()
-    _add(digest, path.name if external else "", data)
+    _add(digest, "", data)
     for name in external:
         _add_file(digest, name, _external_path(path, name))
     opsets = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
@@ -156,6 +159,7 @@ def _external_path(path: Path, name: str) -> Path:
             f"policy {path} refers to external data outside its folder",
             found=name or "an empty name",
             expected="a file beside the model",
+            hint="Copy the model and its data, as files and not as links, into one folder",
         )
     return target
 

@@ -8,8 +8,8 @@ and which provider it got is read back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Final, Protocol
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ _DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
     "tensor(double)": np.dtype(np.float64),
     "tensor(float16)": np.dtype(np.float16),
 }
-_LOG_ERRORS_ONLY: Final = 3
+_LOG_FATAL_ONLY: Final = 4
 
 
 class Policy(Protocol):
@@ -35,6 +35,26 @@ class Policy(Protocol):
     @property
     def contract(self) -> Contract:
         """What the numbers mean."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        ...
+
+    @property
+    def nworld(self) -> int:
+        """Worlds in one batch."""
+        ...
+
+    @property
+    def obs(self) -> Arrays:
+        """Input arrays made for the policy, the same objects for its whole life: acting on them copies nothing."""
+        ...
+
+    @property
+    def out(self) -> Arrays:
+        """Output arrays made for the policy, the same objects for its whole life."""
         ...
 
     def reset(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
@@ -49,8 +69,8 @@ class Policy(Protocol):
 class OnnxPolicy:
     """`nworld` copies of a loaded policy as one batch on one device.
 
-    `obs` and `out` are arrays made for it: acting on them copies nothing. Other arrays of the same shapes and dtypes
-    are bound at their first use; bound arrays are kept alive.
+    Acting on `obs` and `out` copies nothing. Other arrays of the same shapes and dtypes are bound by pointer at their
+    first use and kept alive until others are.
     """
 
     def __init__(self, loaded: LoadedPolicy, device: Device, nworld: int = 1) -> None:
@@ -59,26 +79,32 @@ class OnnxPolicy:
         self.device = device
         self.nworld = nworld
         self._session = _session(loaded, device)
-        self.provider: str = self._session.get_providers()[0]
-        self.obs: dict[str, npt.NDArray[Any]] = _inputs(self._session, loaded, nworld)
-        self.out: dict[str, npt.NDArray[Any]] = _outputs(self._session, loaded, self.obs, nworld)
-        self.action = self.out[loaded.contract.action.output]
-        self._bound: tuple[Arrays, Arrays] | None = None
-        self._binding: Any = None
         self._run = self._session.run_with_iobinding
-        self._bind(self.obs, self.out)
+        self.provider: str = self._session.get_providers()[0]
+        self.name = str(loaded.file.path)
+        self.obs: Arrays = MappingProxyType(_inputs(self._session, loaded, nworld))
+        self.out: Arrays = MappingProxyType(_outputs(self._session, loaded, self.obs, nworld))
+        self.action: npt.NDArray[Any] = self.out[loaded.contract.action.output]
+        self._own = self._bind(self.obs, self.out)
+        self._other: tuple[Any, tuple[npt.NDArray[Any], ...]] = (None, ())
 
     def reset(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
         """See `Policy.reset`; a network without memory has nothing to forget."""
 
     def act(self, obs: Arrays, out: Arrays) -> None:
         """Fill `out` with the network's outputs for `obs`; both (nworld, ...), float32 unless the model differs."""
-        bound = self._bound
-        if bound is None or bound[0] is not obs or bound[1] is not out:
-            self._bind(obs, out)
-        self._run(self._binding)
+        if obs is self.obs and out is self.out:
+            self._run(self._own)
+            return
+        arrays = (*(obs.get(name) for name in self.obs), *(out.get(name) for name in self.out))
+        binding, bound = self._other
+        if len(bound) != len(arrays) or any(a is not b for a, b in zip(arrays, bound, strict=True)):
+            binding = self._bind(obs, out)
+            self._other = (binding, cast(tuple[npt.NDArray[Any], ...], arrays))  # kept alive with the binding
+        self._run(binding)
 
-    def _bind(self, obs: Arrays, out: Arrays) -> None:
+    def _bind(self, obs: Arrays, out: Arrays) -> Any:
+        """A binding of the arrays by pointer; whoever keeps it keeps the arrays."""
         binding = self._session.io_binding()
         for given, expected, bind in ((obs, self.obs, binding.bind_input), (out, self.out, binding.bind_output)):
             for name, own in expected.items():
@@ -96,15 +122,11 @@ class OnnxPolicy:
                         expected=f"C-contiguous {own.dtype}{list(own.shape)}",
                     )
                 bind(name, "cpu", 0, own.dtype.type, own.shape, array.ctypes.data)
-        # Copies of the mappings keep the arrays alive even if the caller changes its own.
-        self._kept = (dict(obs), dict(out))
-        self._bound = (obs, out)
-        self._binding = binding
+        return binding
 
     def close(self) -> None:
         """Release the session."""
-        self._bound = self._binding = None
-        self._session = self._run = None
+        self._own = self._other = self._session = self._run = None  # type: ignore[assignment]
 
     def __enter__(self) -> OnnxPolicy:
         return self
@@ -127,7 +149,7 @@ def _session(loaded: LoadedPolicy, device: Device) -> Any:
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = _LOG_ERRORS_ONLY + 1
+    options.log_severity_level = _LOG_FATAL_ONLY
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if wanted != CPU_PROVIDER:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")

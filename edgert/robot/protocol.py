@@ -25,7 +25,7 @@ class Robot(Protocol):
         ...
 
     def command(self, command: JointCommand) -> None:
-        """Ask the joints of the contract for a target; arrays of shape (1, njoint)."""
+        """Ask the joints of the contract for a target; every array is (1, njoint)."""
         ...
 
     def damp(self) -> None:
@@ -47,4 +47,8 @@ class SimulatedRobot(Robot, Protocol):
 
     def advance(self, nstep: int) -> None:
         """Move the physics on by `nstep` timesteps under the last command."""
+        ...
+
+    def diverged(self) -> bool:
+        """Whether the physics found its state unusable since the last reset, and reset it by itself."""
         ...

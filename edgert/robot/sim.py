@@ -6,13 +6,13 @@ into the control and, when they change, into the per-world gain parameters.
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from types import TracebackType
-from typing import Any
 
 import mujoco
 import numpy as np
 
+from edgert.clock import Clock, MonotonicClock
 from edgert.contract.command import JointCommand
 from edgert.contract.spec import Contract
 from edgert.contract.state import RobotState
@@ -30,31 +30,39 @@ class SimRobot:
         scene: as `edgert.sim.scene.build` makes it, for the contract's joints.
         contract: whose joints are commanded.
         gains_from_scene: keep the gains of the scene's own actuators and ignore those of commands.
+        clock: stamps the state; the host's monotonic clock by default.
     """
 
-    def __init__(self, scene: Scene, contract: Contract, *, gains_from_scene: bool = False) -> None:
+    def __init__(
+        self, scene: Scene, contract: Contract, *, gains_from_scene: bool = False, clock: Clock | None = None
+    ) -> None:
         self.name = f"scene {scene.path.name}"
         self.scene = scene
         self.sim = BatchSim(scene.model, 1, 1)
         self.timestep_s = self.sim.timestep_s
         self.body = SimBody(self.sim, scene)
+        self._clock = clock or MonotonicClock()
+        self._stamp = np.zeros(1, np.int64)
+        self._state = replace(self.body.state, stamp_ns=self._stamp)
         self._columns = self.body.joint_columns(contract.joints)
+        self._default = np.array(contract.default_pos)
         self._ctrl = self.sim.view("ctrl")[0]
         self._gain = self.sim.expand("actuator_gainprm")[0]
         self._bias = self.sim.expand("actuator_biasprm")[0]
-        self._gains: tuple[Any, ...] = ()
+        self._scene_gain, self._scene_bias = self._gain.copy(), self._bias.copy()
         self._gains_from_scene = gains_from_scene
-        self._stamp = np.zeros(1, np.int64)
-        self._time = self.sim.view("time")
-        self._default = np.array(contract.default_pos)
+        self._accepted: JointCommand | None = None
+        self._gains_may_change = False
         self.reset()
 
     def reset(self, qpos: Floats | None = None, qvel: Floats | None = None) -> None:
-        """Put the body at the scene's keyframe, or at the given state (nq,), (nv,).
+        """Put the body at the scene's keyframe, or at the given state (nq,), (nv,), with the scene's gains.
 
-        Without a keyframe the joints of the contract start at its default pose.
+        Without a keyframe the joints of the contract start at its default pose. The joints hold where they are.
         """
         sim, scene = self.sim, self.scene
+        self._restore_gains()
+        self._accepted = None
         sim.reset(keyframe=scene.keyframe)
         position = sim.view("qpos")[0]
         if qpos is not None:
@@ -63,63 +71,83 @@ class SimRobot:
             position[list(scene.qpos_adr)] = self._default
         if qvel is not None:
             sim.view("qvel")[0][:] = qvel
-        self._hold_present()
+        self._ctrl[list(scene.actuator_ids)] = position[list(scene.qpos_adr)]
         self.body.settle()
         sim.forward()
         self.body.refresh()
 
-    def _hold_present(self) -> None:
-        """Controls that ask every joint of the contract for where it is; others keep those of the keyframe."""
-        scene = self.scene
-        self._ctrl[list(scene.actuator_ids)] = self.sim.view("qpos")[0, list(scene.qpos_adr)]
-
     def allocate(self) -> RobotState:
         """The body's own live state: `observe` then copies nothing that is contiguous in the simulation."""
-        return self.body.state
+        return self._state
 
     def observe(self, out: RobotState) -> None:
         """See `Robot.observe`."""
-        if out is not self.body.state:
+        if out is not self._state:
             raise RobotError(f"{self.name} fills only a state that it allocated itself")
         self.body.refresh()
-        self._stamp[0] = time.monotonic_ns()
+        self._stamp[0] = self._clock.now_ns()
 
     def command(self, command: JointCommand) -> None:
-        """See `Robot.command`. Read-only gains that are the same objects as before are not written again."""
-        gains = (command.kp, command.kd, command.qd, command.tau)
-        if not self._gains_from_scene and not _same(gains, self._gains):
+        """See `Robot.command`. Gains that are read-only arrays are written once for each command object.
+
+        Raises:
+            RobotError: an array has another shape than (1, njoint).
+        """
+        if command is not self._accepted:
+            self._accept(command)
+        elif self._gains_may_change:
             self._write_gains(command)
-            self._gains = gains
         self._ctrl[self._columns] = command.q[0]
 
+    def _accept(self, command: JointCommand) -> None:
+        arrays = {name: getattr(command, name) for name in ("q", "qd", "kp", "kd", "tau")}
+        wanted = (1, len(self.scene.joints))
+        for name, array in arrays.items():
+            if array.shape != wanted:
+                raise RobotError(f"'{name}' of a joint command has the wrong shape", found=array.shape, expected=wanted)
+        self._gains_may_change = any(arrays[name].flags.writeable for name in ("qd", "kp", "kd", "tau"))
+        self._write_gains(command)
+        self._accepted = command
+
     def _write_gains(self, command: JointCommand) -> None:
-        kp, kd, qd, tau = (
-            np.broadcast_to(value, (1, len(self.scene.joints)))[0]
-            for value in (command.kp, command.kd, command.qd, command.tau)
-        )
-        self._gain[self._columns, 0] = kp
-        self._bias[self._columns, 0] = tau + kd * qd
-        self._bias[self._columns, 1] = -kp
-        self._bias[self._columns, 2] = -kd
+        if self._gains_from_scene:
+            self._restore_gains()
+            return
+        columns, kp, kd = self._columns, command.kp[0], command.kd[0]
+        self._gain[columns, 0] = kp
+        self._bias[columns, 0] = command.tau[0] + kd * command.qd[0]
+        self._bias[columns, 1] = -kp
+        self._bias[columns, 2] = -kd
+
+    def _restore_gains(self) -> None:
+        self._gain[:], self._bias[:] = self._scene_gain, self._scene_bias
 
     def damp(self) -> None:
-        """See `Robot.damp`."""
+        """See `Robot.damp`. The next command ends it."""
         self._gain[self._columns, 0] = 0.0
         self._bias[self._columns, 0] = 0.0
         self._bias[self._columns, 1] = 0.0
-        self._gains = ()
+        self._accepted = None
 
     def advance(self, nstep: int) -> None:
         """See `SimulatedRobot.advance`."""
         self.sim.step(nstep)
 
     def diverged(self) -> bool:
-        """Whether MuJoCo found the state unusable and reset it by itself."""
-        bad = [mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC]
-        return bool(self.sim.warnings()[0, [int(code) for code in bad]].any())
+        """See `SimulatedRobot.diverged`."""
+        return bool(self.sim.diverged()[0])
+
+    def warnings(self) -> dict[str, int]:
+        """MuJoCo's warnings since the reset, by name: those that were raised, and how often."""
+        counts = self.sim.warnings()[0]
+        names = {
+            int(kind): name.removeprefix("mjWARN_").lower() for name, kind in mujoco.mjtWarning.__members__.items()
+        }
+        return {names[index]: int(count) for index, count in enumerate(counts) if count}
 
     def close(self) -> None:
         """See `Robot.close`."""
+        self.damp()
         self.sim.close()
 
     def __enter__(self) -> SimRobot:
@@ -129,8 +157,3 @@ class SimRobot:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _same(these: tuple[Any, ...], those: tuple[Any, ...]) -> bool:
-    """The same objects, and none that its owner could have changed in the meantime."""
-    return len(these) == len(those) and all(a is b and not a.flags.writeable for a, b in zip(these, those, strict=True))

@@ -1,5 +1,5 @@
 """Running one policy on one body, in time."""
 
-from edgert.runtime.session import Options, Session, open_session
+from edgert.runtime.session import RunOptions, Session, open_session
 
-__all__ = ["Options", "Session", "open_session"]
+__all__ = ["RunOptions", "Session", "open_session"]

@@ -1,6 +1,6 @@
 """`Controller`: one robot's observation to one robot's command, through the policy, in place.
 
-Allocates nothing after construction. It does not look at the clock, the body or the safety of what it says; the loop
+It makes no array after construction. It does not look at the clock, the body or the safety of what it says; the loop
 does. The policy's arrays are written by the compiled observation plan and read where the network left them.
 """
 
@@ -16,7 +16,7 @@ from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.plan import ObservationPlan, next_phase
 from edgert.contract.state import RobotState
 from edgert.errors import ContractError
-from edgert.policy.onnx_policy import OnnxPolicy
+from edgert.policy.onnx_policy import Policy
 
 
 class Controller:
@@ -29,7 +29,7 @@ class Controller:
         body: how errors call the body.
     """
 
-    def __init__(self, policy: OnnxPolicy, state: RobotState, command: tuple[float, ...], body: str) -> None:
+    def __init__(self, policy: Policy, state: RobotState, command: tuple[float, ...], body: str) -> None:
         contract = policy.contract
         check_state(contract, state, body)
         if len(command) != (3 if contract.command is not None else 0):
@@ -41,7 +41,7 @@ class Controller:
         self.policy = policy
         nact = len(contract.action.joints)
         self.command = np.array([command], np.float64).reshape(1, -1)
-        self._raw = policy.action[0]
+        self._raw = policy.out[contract.action.output][0]
         self._last = np.zeros((1, nact))
         self._last_row = self._last[0]
         self._phase = np.zeros(1)
@@ -51,12 +51,12 @@ class Controller:
         self._plans = [ObservationPlan(contract, name, inputs, policy.obs[name]) for name in contract.inputs]
         action = contract.action
         self._scale, self._offset = np.array(action.scale), np.array(action.offset)
-        self._clip = action.clip
-        self._clipped = np.zeros(nact)
-        self._target = np.zeros(nact)
-        self._joints = np.array([contract.joints.index(name) for name in action.joints])
+        self._bounds = None if action.clip is None else tuple(np.full(nact, bound) for bound in action.clip)
         joints = len(contract.joints)
         self._q = np.array([contract.default_pos])
+        # Where the action moves every joint in order, targets are computed in the command itself.
+        self._joints = None if action.joints == contract.joints else [contract.joints.index(n) for n in action.joints]
+        self._target = self._q[0] if self._joints is None else np.zeros(nact)
         self.out = JointCommand(
             q=self._q,
             qd=_frozen(np.zeros((1, joints))),
@@ -87,14 +87,16 @@ class Controller:
         last[:] = self._raw
         if not isfinite(last.dot(last)):
             return False
-        values = last
-        if self._clip is not None:
-            np.maximum(last, self._clip[0], out=self._clipped)
-            np.minimum(self._clipped, self._clip[1], out=self._clipped)
-            values = self._clipped
-        np.multiply(values, self._scale, out=self._target)
-        np.add(self._target, self._offset, out=self._target)
-        self._q[0, self._joints] = self._target
+        target = self._target
+        if self._bounds is None:
+            np.multiply(last, self._scale, out=target)
+        else:
+            np.maximum(last, self._bounds[0], out=target)
+            np.minimum(target, self._bounds[1], out=target)
+            np.multiply(target, self._scale, out=target)
+        np.add(target, self._offset, out=target)
+        if self._joints is not None:
+            self._q[0, self._joints] = target
         if self._gait is not None:
             self._phase[0] = next_phase(self._phase.item(), self._gait, self._dt, self.command[0])
         return True

@@ -1,32 +1,34 @@
 """The control loop: observe, infer, command, move on, in step with an absolute grid of deadlines.
 
-One thread, no disk, no network, no logging; the garbage collector stays off while it runs. A tick's latency is the
-time from the beginning of its observation to the command; its deadline is one period after its slot began. A target
-that is not finite is never sent.
+One thread, no disk, no network, no logging; the garbage collector stays off while it runs, and whatever ends it, the
+body is damped. A tick's latency is the time from the beginning of its observation to the command; its deadline is one
+period after its slot began. A target that is not finite is never sent.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import acos, cos
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from edgert.clock import Clock, MonotonicClock, Rate
 from edgert.contract.state import RobotState
-from edgert.errors import ContractError
-from edgert.robot.sim import SimRobot
+from edgert.errors import ContractError, UnsupportedError
+from edgert.robot.protocol import SimulatedRobot
 from edgert.runtime.controller import Controller
 
 Outcome = Literal["completed", "fell", "safety_stop", "interrupted"]
-WARM_UP_RUNS = 20
-FALL_DEBOUNCE_S = 0.2
+WARM_UP_RUNS: Final = 20
+FALL_DEBOUNCE_S: Final = 0.2
+MAX_TICKS: Final = 10_000_000
+"""Longest run: its measurements take 48 bytes a tick, allocated before it starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,28 +41,35 @@ class FallRule:
 
 @dataclass(slots=True, kw_only=True)
 class Trace:
-    """What the loop measured, one entry a tick. Base values are there for a floating base only."""
+    """What the loop measured. Rows beyond the last one written are NaN or 0."""
 
-    latency_ns: array[int] = field(default_factory=lambda: array("q"))
-    velocity: array[float] = field(default_factory=lambda: array("d"))  # vx, vy m/s, wz rad/s, base frame, each tick
-    position: array[float] = field(default_factory=lambda: array("d"))  # x, y m, world, each tick
+    latency_ns: npt.NDArray[np.int64]  # (ticks,)
+    velocity: npt.NDArray[np.float64]  # (ticks + 1, 3) vx, vy m/s, wz rad/s of the base, base frame
+    position: npt.NDArray[np.float64]  # (ticks + 1, 2) x, y m of the base, world
+    commands: int = 0
+    """Ticks that were commanded."""
+    steps: int = 0
+    """Ticks that were commanded and whose period was simulated."""
+    observations: int = 0
+    """Rows of velocity and position: one a tick, and the state after the last one."""
+    late_commands: int = 0
+    skipped_slots: int = 0
     peak_joint_vel_rad_s: float = 0.0
     peak_torque_n_m: float = 0.0
-    misses: int = 0
-    skipped_slots: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
     outcome: Outcome = "completed"
     reason: str = ""
+    warnings: dict[str, int] = field(default_factory=dict)
 
     @property
-    def steps(self) -> int:
-        """Ticks that were commanded and simulated."""
-        return len(self.latency_ns)
+    def deadline_misses(self) -> int:
+        """Slots without a command in time: those whose command was late, and those that were skipped."""
+        return self.late_commands + self.skipped_slots
 
 
 def run_loop(
-    robot: SimRobot,
+    robot: SimulatedRobot,
     controller: Controller,
     *,
     steps: int,
@@ -82,51 +91,68 @@ def run_loop(
         fall: when to give up, for a floating base.
         clock: time; the host's monotonic clock by default.
         stop: asked once a tick; True ends the run as interrupted.
-        tick: called after each tick with its number, outside the measured latency.
+        tick: called with the number of each commanded tick, after its latency was measured and before physics moves.
 
     Raises:
         ContractError: the policy's very first action, computed before anything moves, is not finite.
+        UnsupportedError: more ticks than `MAX_TICKS`.
     """
+    if steps > MAX_TICKS:
+        raise UnsupportedError("the run is too long", found=f"{steps} control ticks", expected=f"at most {MAX_TICKS}")
     clock = clock or MonotonicClock()
     state = robot.allocate()
     warm_up(robot, controller, state)
-    trace = Trace()
-    watch = _Watch(state, fall, controller.policy.contract.period_s, trace)
+    trace = Trace(
+        latency_ns=np.zeros(steps, np.int64),
+        velocity=np.full((steps + 1, 3), np.nan),
+        position=np.full((steps + 1, 2), np.nan),
+    )
+    period_s = controller.policy.contract.period_s
+    watch = _Watch(state, fall, period_s, trace)
     with _no_garbage_collection():
         started, cpu = time.perf_counter(), time.process_time()
-        rate = Rate(controller.policy.contract.period_s, clock)
-        for step in range(steps):
-            if stop():
-                trace.outcome, trace.reason = "interrupted", "stopped by the operator"
-                break
-            begin = clock.now_ns()
-            slot = rate.slot_ns if real_time else begin
-            robot.observe(state)
-            if not controller.act():
-                trace.outcome = "safety_stop"
-                trace.reason = f"the policy's action at step {step} is {controller.worst_action()}; it was not sent"
-                break
-            robot.command(controller.out)
-            done = clock.now_ns()
-            trace.latency_ns.append(done - begin)
-            if done - slot > rate.period_ns:
-                trace.misses += 1
-            robot.advance(nstep)
-            if watch.fallen():
-                trace.outcome, trace.reason = "fell", watch.why()
-                break
-            tick(step)
-            if real_time:
-                rate.wait()
-        robot.damp()
+        rate = Rate(period_s, clock)
+        try:
+            for step in range(steps):
+                if stop():
+                    trace.outcome, trace.reason = "interrupted", "stopped by the operator"
+                    break
+                begin = clock.now_ns()
+                slot = rate.slot_ns if real_time else begin
+                robot.observe(state)
+                if not controller.act():
+                    trace.outcome = "safety_stop"
+                    trace.reason = f"the policy's action at step {step} is {controller.worst_action()}; it was not sent"
+                    break
+                robot.command(controller.out)
+                done = clock.now_ns()
+                trace.latency_ns[step] = done - begin
+                trace.commands += 1
+                if done - slot > rate.period_ns:
+                    trace.late_commands += 1
+                tick(step)
+                if watch.fallen():
+                    trace.outcome, trace.reason = "fell", watch.why()
+                    break
+                robot.advance(nstep)
+                trace.steps += 1
+                if robot.diverged():
+                    trace.outcome, trace.reason = "safety_stop", f"the simulation diverged at step {step}"
+                    break
+                if real_time:
+                    rate.wait()
+            else:
+                robot.observe(state)
+                if watch.fallen():
+                    trace.outcome, trace.reason = "fell", watch.why()
+        finally:
+            robot.damp()
         trace.wall_s, trace.cpu_s = time.perf_counter() - started, time.process_time() - cpu
         trace.skipped_slots = rate.skipped
-    if robot.diverged():
-        trace.outcome, trace.reason = "safety_stop", "the simulation diverged and MuJoCo reset it"
     return trace
 
 
-def warm_up(robot: SimRobot, controller: Controller, state: RobotState) -> None:
+def warm_up(robot: SimulatedRobot, controller: Controller, state: RobotState) -> None:
     """Run the policy on the initial state until caches are warm; refuse one whose first action is not finite.
 
     Raises:
@@ -137,7 +163,7 @@ def warm_up(robot: SimRobot, controller: Controller, state: RobotState) -> None:
         if not controller.act():
             seen = "finite" if controller.observation_is_finite() else "not finite"
             raise ContractError(
-                f"policy {controller.policy.file.path} gives no usable action",
+                f"policy {controller.policy.name} gives no usable action",
                 found=controller.worst_action(),
                 expected="finite numbers",
                 hint=f"Its first observation is {seen}; check the export, and the normaliser in it",
@@ -146,7 +172,7 @@ def warm_up(robot: SimRobot, controller: Controller, state: RobotState) -> None:
 
 
 class _Watch:
-    """Follows the base from tick to tick: velocity, path, fall."""
+    """Follows the observed state from tick to tick: velocity, path, peaks, fall."""
 
     def __init__(self, state: RobotState, fall: FallRule | None, period_s: float, trace: Trace) -> None:
         self._trace = trace
@@ -156,24 +182,27 @@ class _Watch:
         self._down = 0
         self._patience = max(1, round(FALL_DEBOUNCE_S / period_s))
         self._upright, self._height = 1.0, 0.0
+        self._magnitude = np.zeros(len(state.joint_names))
         if self._floating:
             self._quat, self._pos = state.base_quat[0], state.base_pos[0]  # type: ignore[index]
             self._lin, self._ang = state.base_lin_vel[0], state.base_ang_vel[0]  # type: ignore[index]
             self._limit = cos(fall.tilt_rad) if fall is not None else -2.0
 
     def fallen(self) -> bool:
-        """Note this tick; True once the base has been down for the debounce time."""
+        """Note the observed state; True once the base has been down for the debounce time."""
         trace = self._trace
-        trace.peak_joint_vel_rad_s = max(trace.peak_joint_vel_rad_s, _peak(self._joint_vel))
-        trace.peak_torque_n_m = max(trace.peak_torque_n_m, _peak(self._torque))
+        trace.peak_joint_vel_rad_s = max(trace.peak_joint_vel_rad_s, self._peak(self._joint_vel))
+        trace.peak_torque_n_m = max(trace.peak_torque_n_m, self._peak(self._torque))
         if not self._floating:
             return False
         w, x, y, z = self._quat.tolist()
         a, b, c = self._lin.tolist()
         tx, ty, tz = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
-        trace.velocity.extend((a - w * tx + y * tz - z * ty, b - w * ty + z * tx - x * tz, self._ang.item(2)))
         px, py, self._height = self._pos.tolist()
-        trace.position.extend((px, py))
+        row = trace.observations
+        trace.velocity[row] = a - w * tx + y * tz - z * ty, b - w * ty + z * tx - x * tz, self._ang.item(2)
+        trace.position[row] = px, py
+        trace.observations += 1
         if self._fall is None:
             return False
         self._upright = 1.0 - 2.0 * (x * x + y * y)
@@ -186,9 +215,8 @@ class _Watch:
         tilt = acos(max(-1.0, min(1.0, self._upright)))
         return f"base tilted {tilt:.2f} rad at a height of {self._height:.2f} m"
 
-
-def _peak(values: Any) -> float:
-    return float(np.abs(values).max())
+    def _peak(self, values: Any) -> float:
+        return float(np.abs(values, out=self._magnitude).max())
 
 
 @contextmanager

@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 
 from edgert.contract.spec import Contract
-from edgert.device import Device
-from edgert.device import find as find_device
+from edgert.device import Device, find_device
 from edgert.errors import ContractError, UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
 from edgert.robot import SimRobot
 from edgert.runtime import summary
 from edgert.runtime.controller import Controller
 from edgert.runtime.loop import FallRule, Trace, run_loop
-from edgert.sim.scene import Actuators, Scene, build, drive_summary
+from edgert.sim.actuators import Actuators
+from edgert.sim.protocol import Floats
+from edgert.sim.scene import Scene, build, drive_summary, physics_steps
 from edgert.task.draws import ResetDraws, spread
 from edgert.task.task import Task, load_task
 
@@ -37,7 +38,7 @@ FALLEN_HEIGHT = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class RunOptions:
     """What the user asked for."""
 
     model: str = "quadruped"
@@ -55,7 +56,7 @@ class Options:
 class Session:
     """An opened run. `notes` are what the user should know before it starts, one line each."""
 
-    options: Options
+    options: RunOptions
     loaded: LoadedPolicy
     device: Device
     policy: OnnxPolicy
@@ -66,12 +67,16 @@ class Session:
     steps: int
     nstep: int
     fall: FallRule | None
+    start: tuple[Floats, Floats]
+    """Initial qpos (nq,) and qvel (nv,)."""
     notes: list[str] = field(default_factory=list)
     _resources: ExitStack = field(default_factory=ExitStack)
 
     def run(self, stop: Callable[[], bool] = lambda: False, tick: Callable[[int], None] = lambda step: None) -> Trace:
-        """Run the loop to its end; see `run_loop`."""
-        return run_loop(
+        """Run the loop from the initial state to its end; see `run_loop`."""
+        self.robot.reset(*self.start)
+        self.controller.reset()
+        trace = run_loop(
             self.robot,
             self.controller,
             steps=self.steps,
@@ -81,12 +86,14 @@ class Session:
             stop=stop,
             tick=tick,
         )
+        trace.warnings = self.robot.warnings()
+        return trace
 
     def report(self, trace: Trace) -> dict[str, Any]:
         """The run as one JSON object; keys are promises, see docs/json.md."""
         contract, options = self.loaded.contract, self.options
         simulated = trace.steps * contract.period_s
-        walks = self.fall is not None
+        motion = summary.motion(trace, contract.period_s) if self.fall is not None else {}
         report: dict[str, Any] = {
             "policy": str(self.loaded.file.path),
             "policy_sha256": self.loaded.file.sha256,
@@ -107,15 +114,16 @@ class Session:
             "seconds": simulated,
             "steps": trace.steps,
             "latency_us": summary.latency_us(trace),
-            "deadline_misses": trace.misses,
+            "deadline_misses": trace.deadline_misses,
             "skipped_slots": trace.skipped_slots,
             "real_time_factor": simulated / trace.wall_s if trace.wall_s > 0.0 else 0.0,
             "loop_cpu_percent": 100.0 * trace.cpu_s / trace.wall_s if trace.wall_s > 0.0 else 0.0,
             "outcome": trace.outcome,
             "reason": trace.reason,
-            "metrics": summary.metrics(trace, self.command, walks),
+            "physics_warnings": trace.warnings,
+            "metrics": summary.metrics(trace, self.command, motion.get("mean_velocity")),
         }
-        return report | (summary.locomotion(trace, self.command) if walks else {})
+        return report | motion | ({"command": list(self.command)} if self.command else {})
 
     def close(self) -> None:
         """Damp and release everything."""
@@ -130,7 +138,7 @@ class Session:
         self.close()
 
 
-def open_session(options: Options) -> Session:
+def open_session(options: RunOptions) -> Session:
     """Open a run, or refuse it with the reason.
 
     Raises:
@@ -153,14 +161,14 @@ def open_session(options: Options) -> Session:
         kd=contract.kd,
         base=task.base if task is not None else "",
     )
-    nstep = _physics_steps(contract, float(scene.model.opt.timestep), scene_path)
+    nstep = physics_steps(contract.control_hz, scene)
     notes = [f"{field} overridden by {source}" for field, source in (o.split(": ", 1) for o in loaded.overrides)]
     notes.append(drive_summary(scene, options.actuators))
     command = _command(options, contract, notes)
     with ExitStack() as resources:
         policy = resources.enter_context(OnnxPolicy(loaded, device))
         robot = resources.enter_context(SimRobot(scene, contract, gains_from_scene=options.actuators == "scene"))
-        _start(robot, scene, task, options.seed)
+        start = _start(robot, scene, task, options.seed)
         controller = Controller(policy, robot.allocate(), command, robot.name)
         return Session(
             options=options,
@@ -173,33 +181,23 @@ def open_session(options: Options) -> Session:
             command=command,
             steps=max(1, round(options.seconds * contract.control_hz)),
             nstep=nstep,
-            fall=_fall_rule(task, scene, robot) if contract.command is not None else None,
+            fall=_fall_rule(task, scene, robot),
+            start=start,
             notes=notes,
             _resources=resources.pop_all(),
         )
 
 
 def _scene_of(sim: str | None) -> tuple[Task | None, Path]:
-    if sim is not None and Path(sim).suffix not in ("", ".toml"):
+    if sim is None:
+        sim = DEFAULT_SIM
+    if Path(sim).suffix not in ("", ".toml"):
         return None, Path(sim)
-    task = load_task(sim or DEFAULT_SIM)
+    task = load_task(sim)
     return task, task.scene
 
 
-def _physics_steps(contract: Contract, timestep_s: float, path: Path) -> int:
-    ratio = contract.period_s / timestep_s
-    nstep = round(ratio)
-    if nstep < 1 or abs(ratio - nstep) > 1e-6 * ratio:
-        raise ContractError(
-            f"the control period of {contract.period_s * 1e3:g} ms is no whole number of timesteps of scene {path}",
-            found=f"timestep {timestep_s * 1e3:g} ms",
-            expected=f"for example {contract.period_s * 1e3 / max(1, math.ceil(ratio)):g} ms",
-            hint='Set <option timestep="…"/> in the scene, or control_hz in policy.toml',
-        )
-    return nstep
-
-
-def _command(options: Options, contract: Contract, notes: list[str]) -> tuple[float, ...]:
+def _command(options: RunOptions, contract: Contract, notes: list[str]) -> tuple[float, ...]:
     spec = contract.command
     if spec is None:
         if options.command is not None:
@@ -218,15 +216,15 @@ def _command(options: Options, contract: Contract, notes: list[str]) -> tuple[fl
     return command
 
 
-def _start(robot: SimRobot, scene: Scene, task: Task | None, seed: int) -> None:
-    """Spread the initial state as the task resets it; a scene without a task starts exactly at its keyframe."""
-    if task is None:
-        return
-    draws = ResetDraws(len(scene.joints), 0)
-    rows = np.random.default_rng(seed).random((1, draws.width))
+def _start(robot: SimRobot, scene: Scene, task: Task | None, seed: int) -> tuple[Floats, Floats]:
+    """The initial state: as the task resets it; without a task exactly where the scene starts."""
     qpos, qvel = robot.sim.view("qpos").copy(), robot.sim.view("qvel").copy()
-    spread(qpos, qvel, scene, task.reset, draws, rows)
+    if task is not None:
+        draws = ResetDraws(len(scene.joints), 0)
+        rows = np.random.default_rng(seed).random((1, draws.width))
+        spread(qpos, qvel, scene, task.reset, draws, rows)
     robot.reset(qpos[0], qvel[0])
+    return qpos[0], qvel[0]
 
 
 def _fall_rule(task: Task | None, scene: Scene, robot: SimRobot) -> FallRule | None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from edgert.runtime.loop import Trace
 
-LATENCY_QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+LATENCY_QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+PATH_SAMPLE_S: Final = 0.5
+"""The path is measured between positions this far apart in time, so that swaying on the spot is no distance."""
 
 
 def latency_us(trace: Trace) -> dict[str, float | None]:
     """Quantiles and maximum of the time from observation to command, µs; None without a tick."""
-    samples = np.frombuffer(trace.latency_ns, np.int64) / 1e3 if trace.steps else None
-    if samples is None:
+    if trace.commands == 0:
         return dict.fromkeys((*LATENCY_QUANTILES, "max"))
+    samples = trace.latency_ns[: trace.commands] / 1e3
     # The next measured sample, never an interpolated one: a p999 of 500 ticks is the worst of them.
     quantiles = np.quantile(samples, list(LATENCY_QUANTILES.values()), method="higher")
     result: dict[str, float | None] = {
@@ -24,28 +26,28 @@ def latency_us(trace: Trace) -> dict[str, float | None]:
     return result | {"max": round(float(samples.max()), 1)}
 
 
-def locomotion(trace: Trace, command: tuple[float, ...]) -> dict[str, Any]:
-    """How a floating base moved under a twist command."""
-    velocity = np.frombuffer(trace.velocity, np.float64).reshape(-1, 3)
-    position = np.frombuffer(trace.position, np.float64).reshape(-1, 2)
+def motion(trace: Trace, period_s: float) -> dict[str, Any]:
+    """How a floating base moved: `fell`, `distance_m` and `mean_velocity` (over the second half, base frame)."""
+    velocity = trace.velocity[: trace.observations]
+    position = trace.position[: trace.observations]
     half = velocity[len(velocity) // 2 :]
-    path = np.linalg.norm(np.diff(position, axis=0), axis=1).sum() if len(position) > 1 else 0.0
+    every = max(1, round(PATH_SAMPLE_S / period_s))
+    path = np.concatenate((position[:-1:every], position[-1:]))
     return {
         "fell": trace.outcome == "fell",
-        "distance_m": float(path),
-        "command": list(command),
+        "distance_m": float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum()),
         "mean_velocity": [float(value) for value in half.mean(axis=0)] if len(half) else None,
     }
 
 
-def metrics(trace: Trace, command: tuple[float, ...], walks: bool) -> dict[str, float | None]:
-    """Figures of merit; tracking errors are over the second half of the run."""
+def metrics(trace: Trace, command: tuple[float, ...], mean_velocity: list[float] | None) -> dict[str, float | None]:
+    """Figures of merit; tracking errors are those of the mean velocity, None without a tick."""
     result: dict[str, float | None] = {
         "peak_joint_vel_rad_s": trace.peak_joint_vel_rad_s,
         "peak_torque_n_m": trace.peak_torque_n_m,
     }
-    if walks:
-        mean = locomotion(trace, command)["mean_velocity"]
-        errors = [None] * 3 if mean is None else [a - b for a, b in zip(mean, command, strict=True)]
-        result |= dict(zip(("vx_error_m_s", "vy_error_m_s", "wz_error_rad_s"), errors, strict=True))
+    if command:
+        names = ("vx_error_m_s", "vy_error_m_s", "wz_error_rad_s")
+        for i, name in enumerate(names):
+            result[name] = None if mean_velocity is None else mean_velocity[i] - command[i]
     return result

@@ -12,7 +12,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from edgert.contract.state import RobotState
+from edgert.contract.state import RobotState, Source
 from edgert.sim.protocol import Floats, Mask, Sim
 from edgert.sim.scene import Scene, base_points, sensor_slices
 
@@ -44,6 +44,7 @@ class SimBody:
             joint_torque=joint_torque,
             sensors={name: sensordata[:, where] for name, where in sensor_slices(scene.model).items()},
             points=base_points(scene),
+            sources=_sources(scene),
             **base,
         )
         self._ctrl = sim.view("ctrl")
@@ -76,6 +77,13 @@ class SimBody:
         if ids == list(range(ids[0], ids[0] + len(ids))):
             return slice(ids[0], ids[0] + len(ids))
         return np.array(ids)
+
+
+def _sources(scene: Scene) -> dict[str, Source]:
+    """A simulation measures everything that its body has."""
+    base: Source = "measured" if scene.base is not None else "absent"
+    joints = dict.fromkeys(("joint_pos", "joint_vel", "joint_torque"), "measured")
+    return {**joints, **dict.fromkeys(("base_pos", "base_quat", "base_lin_vel", "base_ang_vel"), base)}  # type: ignore[dict-item]
 
 
 class _HistoryTemplate:

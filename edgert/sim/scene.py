@@ -12,19 +12,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import mujoco
 import numpy as np
 
-from edgert.errors import IntegrityError, RobotError
+from edgert.errors import ContractError, IntegrityError, RobotError
+from edgert.sim.actuators import Actuators, actuators_on, check_own, some, supply, torque_limit
 from edgert.sim.protocol import Floats
 
-Actuators = Literal["contract", "scene"]
 _SCALAR_JOINTS = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-_ON_JOINT = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))  # the same for hinges and slides
 MAX_SCENE_BYTES = 16 << 20
 """Largest scene file that is read; meshes are files of their own."""
+MAX_DECIMATION = 10_000
+"""Most physics steps in one control period; real tasks have 1 to 50."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +128,8 @@ def build(
         scalar = [joint.name for joint in spec.joints if joint.type in _SCALAR_JOINTS]
         raise RobotError(
             f"scene {path} lacks joints of the policy",
-            found=f"no {_some(missing)}",
-            expected="joints named as in the contract; the scene has " + (_some(scalar, 40) or "none"),
+            found=f"no {some(missing)}",
+            expected="joints named as in the contract; the scene has " + (some(scalar, 40) or "none"),
             hint="Name the scene's joints in [joints] names of policy.toml, or use the policy's own robot",
         )
     for name in joints:
@@ -137,7 +138,7 @@ def build(
     if actuators == "contract":
         # MuJoCo keeps one sample per physics step: those within the delay and the newest one.
         samples = math.ceil(max_delay_s / spec.option.timestep) + 1 if max_delay_s > 0.0 else 0
-        _supply(spec, joints, driven, kp=kp, kd=kd, delay_samples=samples)
+        supply(spec, joints, driven, kp=kp, kd=kd, delay_samples=samples)
     model = compile_spec(spec, path)
     if model.nu != model.nactuator:
         raise RobotError(
@@ -146,9 +147,9 @@ def build(
             expected="one control for each actuator",
         )
     joint_ids = [_joint_id(model, name) for name in joints]
-    on_joint = _actuators_on(model, joint_ids)
+    on_joint = actuators_on(model, joint_ids)
     if actuators == "scene":
-        _check_scene_actuators(model, path, {name: on_joint[list(joints).index(name)] for name in driven})
+        check_own(model, path, {name: on_joint[list(joints).index(name)] for name in driven})
     actuator_ids = [ids[0] if ids else -1 for ids in on_joint]
     base_name, qpos_adr, dof_adr = _find_base(model, path, joints, base)
     keyframe = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_KEY, "home")
@@ -164,9 +165,35 @@ def build(
         base_dof_adr=dof_adr,
         keyframe=keyframe if keyframe >= 0 or model.nkey == 0 else 0,
         torque_limit=tuple(
-            _torque_limit(model, joint, actuator) for joint, actuator in zip(joint_ids, actuator_ids, strict=True)
+            torque_limit(model, joint, actuator) for joint, actuator in zip(joint_ids, actuator_ids, strict=True)
         ),
     )
+
+
+def physics_steps(control_hz: float, scene: Scene) -> int:
+    """Physics steps in one control period.
+
+    Raises:
+        ContractError: the period is no whole number of timesteps, or of more than `MAX_DECIMATION`.
+    """
+    timestep_s, period_s = float(scene.model.opt.timestep), 1.0 / control_hz
+    ratio = period_s / timestep_s
+    nstep = round(ratio)
+    if nstep > MAX_DECIMATION:
+        raise ContractError(
+            f"the control period of {period_s:g} s is too long for scene {scene.path}",
+            found=f"{nstep} timesteps of {timestep_s * 1e3:g} ms",
+            expected=f"at most {MAX_DECIMATION}",
+            hint="Check control_hz",
+        )
+    if nstep < 1 or abs(ratio - nstep) > 1e-6 * ratio:
+        raise ContractError(
+            f"the control period of {period_s * 1e3:g} ms is no whole number of timesteps of scene {scene.path}",
+            found=f"timestep {timestep_s * 1e3:g} ms",
+            expected=f"for example {period_s * 1e3 / max(1, math.ceil(ratio)):g} ms",
+            hint='Set <option timestep="…"/> in the scene, or control_hz in policy.toml',
+        )
+    return nstep
 
 
 def sensor_slices(model: mujoco.MjModel) -> dict[str, slice]:
@@ -199,10 +226,10 @@ def drive_summary(scene: Scene, actuators: Actuators) -> str:
     kp = model.actuator_gainprm[gains, 0]
     kd = -model.actuator_biasprm[gains, 2]
     limits = np.array(scene.torque_limit)
-    replaced = actuators == "contract"
-    source = "the contract's gains replace the scene's actuators" if replaced else "the scene's own actuators"
+    own = actuators == "scene"
+    source = "of the scene's own" if own else "with the contract's gains, in place of any of the scene's"
     return (
-        f"{source}: {len(gains)} position actuators, kp {_span(kp)} N·m/rad, kd {_span(kd)} N·m·s/rad; "
+        f"{len(gains)} position actuators {source}: kp {_span(kp)} N·m/rad, kd {_span(kd)} N·m·s/rad; "
         f"from the scene: armature {_span(model.dof_armature[rows])} kg·m², damping {_span(model.dof_damping[rows])} "
         f"N·m·s/rad, friction {_span(model.dof_frictionloss[rows])} N·m, torque limit {_span(limits)} N·m"
     )
@@ -215,163 +242,8 @@ def _span(values: Any) -> str:
     return f"{low:g}…{high:g}" if np.isfinite(high) else f"{low:g}…none"
 
 
-def _some(names: Sequence[str], limit: int = 6) -> str:
-    shown = ", ".join(names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
-
-
 def _joint_id(model: mujoco.MjModel, name: str) -> int:
     return int(mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name))
-
-
-def _supply(
-    spec: mujoco.MjSpec,
-    joints: Sequence[str],
-    driven: Sequence[str],
-    *,
-    kp: Sequence[float],
-    kd: Sequence[float],
-    delay_samples: int,
-) -> None:
-    """Turn the actuator of each driven joint into a position actuator, or add one; surplus ones go."""
-    before = list(spec.actuators)
-    own: dict[str, list[int]] = {name: [] for name in driven}
-    for position, actuator in enumerate(before):
-        if int(actuator.trntype) in _ON_JOINT and actuator.target in own:
-            own[actuator.target].append(position)
-    replaced = [position for positions in own.values() for position in positions]
-    surplus = [position for positions in own.values() for position in positions[1:]]
-    _keep_keyframes(spec, before, replaced, surplus)
-    for name in driven:
-        first, *others = [before[position] for position in own[name]] or [spec.add_actuator()]
-        if not first.name:
-            first.name = _free_name(spec, name)
-        _redirect_sensors(spec, [other.name for other in others if other.name], first.name)
-        gains = joints.index(name)
-        _make_position(first, name, kp[gains], kd[gains], autolimits=spec.compiler.autolimits)
-        first.nsample = delay_samples
-    for position in surplus:
-        spec.delete(before[position])
-
-
-def _make_position(actuator: Any, joint: str, kp: float, kd: float, *, autolimits: bool) -> None:
-    """Make a position actuator of gear 1 of any other; its torque limit at the joint stays."""
-    limit = _force_limit(actuator, autolimits)
-    actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
-    actuator.target = joint
-    actuator.set_to_position(kp=kp, kv=kd)
-    actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    actuator.forcelimited = mujoco.mjtLimited.mjLIMITED_FALSE if limit is None else mujoco.mjtLimited.mjLIMITED_TRUE
-    actuator.forcerange = limit or (0.0, 0.0)
-    actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_FALSE
-    actuator.actlimited = mujoco.mjtLimited.mjLIMITED_FALSE
-    actuator.inheritrange = 0.0
-    actuator.delay = 0.0
-    actuator.interp = 0
-
-
-def _force_limit(actuator: Any, autolimits: bool) -> tuple[float, float] | None:
-    """Bounds of an actuator's force at its joint, N·m: its force range, and for a motor what its control may ask."""
-    bounds: list[tuple[float, float]] = []
-    gear = float(actuator.gear[0])
-    if _is_limited(actuator.forcelimited, actuator.forcerange, autolimits):
-        bounds.append(_scaled(actuator.forcerange, gear))
-    motor = (
-        actuator.gaintype == mujoco.mjtGain.mjGAIN_FIXED
-        and actuator.biastype == mujoco.mjtBias.mjBIAS_NONE
-        and actuator.dyntype == mujoco.mjtDyn.mjDYN_NONE
-    )
-    if motor and _is_limited(actuator.ctrllimited, actuator.ctrlrange, autolimits):
-        bounds.append(_scaled(actuator.ctrlrange, gear * float(actuator.gainprm[0])))
-    if not bounds:
-        return None
-    return max(low for low, _ in bounds), min(high for _, high in bounds)
-
-
-def _is_limited(flag: int, bounds: Sequence[float], autolimits: bool) -> bool:
-    if flag == mujoco.mjtLimited.mjLIMITED_AUTO:
-        return autolimits and bounds[0] < bounds[1]
-    return bool(flag == mujoco.mjtLimited.mjLIMITED_TRUE)
-
-
-def _scaled(bounds: Sequence[float], factor: float) -> tuple[float, float]:
-    low, high = factor * float(bounds[0]), factor * float(bounds[1])
-    return (low, high) if factor >= 0.0 else (high, low)
-
-
-def _keep_keyframes(
-    spec: mujoco.MjSpec, before: Sequence[Any], replaced: Sequence[int], surplus: Sequence[int]
-) -> None:
-    """Fit the keyframes' controls to the new actuators: 0 for those replaced, the others keep theirs."""
-    stateless = all(before[position].dyntype == mujoco.mjtDyn.mjDYN_NONE for position in replaced)
-    for key in spec.keys:
-        ctrl = list(key.ctrl)
-        fits = 0 < len(ctrl) <= len(before)  # MuJoCo fills shorter ones up
-        kept = [0.0 if i in replaced else value for i, value in enumerate(ctrl) if i not in surplus]
-        key.ctrl = kept if fits else []
-        if not stateless:
-            key.act = []
-
-
-def _redirect_sensors(spec: mujoco.MjSpec, gone: Sequence[str], successor: str) -> None:
-    """Point sensors of actuators that will go to the one that stays on the same joint."""
-    for sensor in spec.sensors:
-        if sensor.objtype == mujoco.mjtObj.mjOBJ_ACTUATOR and sensor.objname in gone:
-            sensor.objname = successor
-
-
-def _free_name(spec: mujoco.MjSpec, name: str) -> str:
-    taken = {actuator.name for actuator in spec.actuators}
-    while name in taken:
-        name += "_position"
-    return name
-
-
-def _actuators_on(model: mujoco.MjModel, joint_ids: Sequence[int]) -> list[list[int]]:
-    """The actuators that act on each of the joints directly."""
-    found: dict[int, list[int]] = {joint: [] for joint in joint_ids}
-    for actuator in range(model.nactuator):
-        joint = int(model.actuator_trnid[actuator, 0])
-        if int(model.actuator_trntype[actuator]) in _ON_JOINT and joint in found:
-            found[joint].append(actuator)
-    return [found[joint] for joint in joint_ids]
-
-
-def _check_scene_actuators(model: mujoco.MjModel, path: Path, driven: dict[str, list[int]]) -> None:
-    hint = "Use --actuators contract to drive the joints with the contract's gains"
-    for name, ids in driven.items():
-        if not ids:
-            raise RobotError(f"scene {path} has no actuator on joint '{name}'", hint=hint)
-        if len(ids) > 1:
-            raise RobotError(
-                f"scene {path} has several actuators on joint '{name}'",
-                found=_some([model.actuator(i).name or f"actuator {i}" for i in ids]),
-                expected="one position actuator",
-                hint=hint,
-            )
-        actuator = ids[0]
-        kp = model.actuator_gainprm[actuator, 0]
-        position = (
-            model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_FIXED
-            and model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_AFFINE
-            and model.actuator_dyntype[actuator] == mujoco.mjtDyn.mjDYN_NONE
-            and kp > 0.0
-            and model.actuator_biasprm[actuator, 1] == -kp
-        )
-        if not position:
-            raise RobotError(
-                f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint positions",
-                expected="a position actuator, as the policy commands positions",
-                hint=hint,
-            )
-        gear = float(model.actuator_gear[actuator, 0])
-        if gear != 1.0:
-            raise RobotError(
-                f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint positions in rad",
-                found=f"gear {gear:g}",
-                expected="gear 1",
-                hint=hint,
-            )
 
 
 def _find_base(model: mujoco.MjModel, path: Path, joints: Sequence[str], base: str) -> tuple[str | None, int, int]:
@@ -380,7 +252,7 @@ def _find_base(model: mujoco.MjModel, path: Path, joints: Sequence[str], base: s
         bodies = [model.body(i).name for i in range(1, model.nbody) if model.body(i).name]
         raise RobotError(
             f"scene {path} has no body '{base}'",
-            expected="the name of the base body, one of " + (_some(bodies, 40) or "none"),
+            expected="the name of the base body, one of " + (some(bodies, 40) or "none"),
         )
     bodies_of_joints = [int(model.jnt_bodyid[_joint_id(model, name)]) for name in joints]
     free = _free_joint_above(model, model.body(base).id if base else bodies_of_joints[0])
@@ -408,12 +280,3 @@ def _free_joint_above(model: mujoco.MjModel, body: int) -> int:
 
 def _base_text(model: mujoco.MjModel, free: int) -> str:
     return "a fixed base" if free < 0 else f"body '{model.body(int(model.jnt_bodyid[free])).name}', which floats"
-
-
-def _torque_limit(model: mujoco.MjModel, joint: int, actuator: int) -> float:
-    limits = []
-    if model.jnt_actfrclimited[joint]:
-        limits.append(float(np.abs(model.jnt_actfrcrange[joint]).min()))
-    if actuator >= 0 and model.actuator_forcelimited[actuator]:
-        limits.append(float(np.abs(model.actuator_forcerange[actuator]).min()))
-    return min(limits, default=float("inf"))

@@ -14,7 +14,7 @@ import numpy as np
 
 from edgert.sim.protocol import Floats, Mask
 from edgert.sim.scene import Scene
-from edgert.task.task import CommandSampling, Randomisation, ResetRanges
+from edgert.task.task import CommandSampling, ResetRanges
 
 _NOISE_BLOCK = 32
 """Steps of observation noise drawn at once for one world."""
@@ -142,17 +142,3 @@ class Generators:
         block *= 2.0
         block -= 1.0
         block *= self._half_width
-
-
-def needs_model_fields(randomise: Randomisation) -> tuple[str, ...]:
-    """The MjModel fields that get a value for each world."""
-    fields: list[str] = []
-    if randomise.friction is not None:
-        fields.append("geom_friction")
-    if randomise.mass_add_kg is not None:
-        fields += ["body_mass", "body_inertia"]
-    if randomise.kp is not None or randomise.kd is not None:
-        fields += ["actuator_gainprm", "actuator_biasprm"]
-    if randomise.delay_s is not None:
-        fields.append("actuator_delay")
-    return tuple(fields)

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgert import assets
-from edgert.contract.document import MAX_CONTROL_HZ, check_schema, overlay, parse_contract
+from edgert.contract.document import check_schema, overlay, parse_contract
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError
+from edgert.sim.scene import MAX_DECIMATION, Scene, physics_steps
 from edgert.tables import Table, read_toml, show
 from edgert.task.rewards import REWARDS, RewardTerm
 
 Range = tuple[float, float]
-MAX_DECIMATION = 10_000
 MAX_EPISODE_S = 86_400.0
 
 
@@ -237,12 +237,13 @@ def _randomise(table: Table, contract: Contract) -> Randomisation:
     return Randomisation(**values)  # type: ignore[arg-type]  # each value was read by its own type above
 
 
-def check_rate(task: Task, timestep_s: float) -> None:
+def check_rate(task: Task, scene: Scene) -> None:
     """Refuse a task whose decimation and timestep do not give the contract's control rate."""
-    hz = 1.0 / (task.decimation * timestep_s)
-    if not 0.999 < hz / task.contract.control_hz < 1.001 or hz > MAX_CONTROL_HZ:
+    if physics_steps(task.contract.control_hz, scene) != task.decimation:
+        hz = 1.0 / (task.decimation * float(scene.model.opt.timestep))
         raise ContractError(
-            f"task '{task.name}': decimation {task.decimation} at timestep {timestep_s:g} s gives another control rate",
+            f"task '{task.name}': decimation {task.decimation} at timestep {scene.model.opt.timestep:g} s "
+            "gives another control rate",
             found=f"{hz:g} Hz",
             expected=f"contract.control_hz = {task.contract.control_hz:g}",
         )

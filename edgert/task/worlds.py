@@ -7,7 +7,7 @@ bit, whatever the number of worlds and threads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -21,7 +21,8 @@ from edgert.sim.batch import BatchSim
 from edgert.sim.body import SimBody
 from edgert.sim.protocol import Floats, Mask
 from edgert.sim.scene import Scene, build
-from edgert.task.draws import Generators, ResetDraws, around, draw_commands, needs_model_fields, spread, within
+from edgert.task.draws import Generators, ResetDraws, around, draw_commands, spread
+from edgert.task.randomise import Randomiser, randomised
 from edgert.task.rewards import RewardInputs, fallen
 from edgert.task.task import Task, check_rate
 
@@ -61,7 +62,7 @@ class Worlds:
         self.contract = contract = task.contract
         self.randomise = task.randomise if randomise else type(task.randomise)()
         self.scene = build_scene(task, delay_s=self.randomise.delay_s[1] if self.randomise.delay_s else 0.0)
-        targets = _randomised(task, self.scene)
+        targets = randomised(task, self.scene)
         self.sim = BatchSim(self.scene.model, nworld, nthread)
         self.body = SimBody(self.sim, self.scene)
         check_state(contract, self.body.state, f"scene {task.scene.name}")
@@ -97,11 +98,11 @@ class Worlds:
             xp=np,
         )
         (name,) = contract.inputs
-        self._observer = Observer(contract, name, np, self.action)
+        self._observer = Observer(contract, name, self.action)
         self.observation_dim = self._observer.dim
         self._generators = Generators(nworld, self._noise_scale(name))
         self._draws = ResetDraws(len(contract.joints), nact)
-        self._randomiser = _Randomiser(self, targets) if needs_model_fields(self.randomise) else None
+        self._randomiser = Randomiser(self.randomise, self.scene, self.sim, targets, self._draws)
         self._next_push = np.zeros(nworld, np.int64)
         self._next_command = np.zeros(nworld, np.int64)
         self._dt = contract.period_s
@@ -127,8 +128,7 @@ class Worlds:
             return
         index: Any = slice(None) if mask is None else worlds
         rows = self._generators.rows(worlds.tolist(), self._draws.width)
-        if self._randomiser is not None:
-            self._randomiser.apply(rows, index, mask)
+        self._randomiser.apply(rows, index, mask)
         self.sim.reset(mask, keyframe=self.scene.keyframe)
         self._perturb(rows, index)
         controls = self._ctrl[index]
@@ -299,7 +299,7 @@ def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
         base=task.base,
         max_delay_s=delay_s,
     )
-    check_rate(task, float(scene.model.opt.timestep))
+    check_rate(task, scene)
     pushed = task.randomise.push_interval_s is not None
     if scene.base is None and (task.fall is not None or task.command is not None or pushed):
         raise RobotError(
@@ -345,80 +345,3 @@ def _check_rewards(task: Task, inputs: RewardInputs) -> None:
                 found=f"shape {value.shape}",
                 expected=f"shape {inputs.joint_error.shape[:1]}",
             )
-
-
-def _randomised(task: Task, scene: Scene) -> Mapping[str, list[int]]:
-    """Ids of the geoms and of the body that the task randomises; refuses names that the scene does not have."""
-    randomise, model = task.randomise, scene.model
-    geoms = _ids(task, "geom", randomise.friction_geoms, {model.geom(i).name: i for i in range(model.ngeom)})
-    bodies = {model.body(i).name: i for i in range(1, model.nbody)}
-    body = _ids(task, "body", [randomise.mass_body] if randomise.mass_add_kg is not None else [], bodies)
-    if randomise.mass_add_kg is not None:
-        lightest = model.body_mass[body[0]] + randomise.mass_add_kg[0]
-        if not lightest > 0.0:
-            raise ContractError(
-                f"task '{task.name}' would leave body '{randomise.mass_body}' without mass",
-                found=f"{model.body_mass[body[0]]:g} kg and add_kg = {randomise.mass_add_kg[0]:g}",
-                expected="a sum above 0 kg",
-            )
-    return {"geoms": geoms, "body": body}
-
-
-def _ids(task: Task, kind: str, names: Sequence[str], known: Mapping[str, int]) -> list[int]:
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ContractError(
-            f"task '{task.name}' randomises a {kind} that scene {task.scene} does not have",
-            found=", ".join(unknown),
-            expected="one of " + (", ".join(name for name in known if name) or "none, as it names no " + kind),
-        )
-    return [known[name] for name in names]
-
-
-class _Randomiser:
-    """Per-world model fields, drawn anew at each reset."""
-
-    def __init__(self, worlds: Worlds, targets: Mapping[str, list[int]]) -> None:
-        randomise, scene, sim = worlds.randomise, worlds.scene, worlds.sim
-        model = scene.model
-        self._worlds = worlds
-        self._fields = {name: sim.expand(name) for name in needs_model_fields(randomise)}
-        self._nominal = {name: getattr(model, name).copy() for name in self._fields}
-        self._geoms = targets["geoms"]
-        self._mass_body = targets["body"]
-        joints = worlds.contract.action.joints
-        self._actuators = [scene.actuator_ids[scene.joints.index(name)] for name in joints]
-
-    def apply(self, rows: Floats, index: Any, mask: Mask | None) -> None:
-        worlds = self._worlds
-        randomise, draws = worlds.randomise, worlds._draws
-        if randomise.friction is not None:
-            friction = within(draws.column(rows, "friction"), randomise.friction)
-            values = self._fields["geom_friction"][index]
-            values[:, self._geoms, 0] = friction
-            self._fields["geom_friction"][index] = values
-        if randomise.mass_add_kg is not None:
-            (body,) = self._mass_body
-            nominal = self._nominal["body_mass"][body]
-            mass = nominal + within(draws.column(rows, "mass")[:, 0], randomise.mass_add_kg)
-            self._fields["body_mass"][index, body] = mass
-            inertia = self._nominal["body_inertia"][body]
-            self._fields["body_inertia"][index, body] = inertia * (mass / nominal)[:, None]
-            worlds.sim.set_const(mask)
-        if randomise.kp is not None:
-            kp = self._nominal["actuator_gainprm"][self._actuators, 0] * within(draws.column(rows, "kp"), randomise.kp)
-            self._assign("actuator_gainprm", index, 0, kp)
-            self._assign("actuator_biasprm", index, 1, -kp)
-        if randomise.kd is not None:
-            kd = self._nominal["actuator_biasprm"][self._actuators, 2] * within(draws.column(rows, "kd"), randomise.kd)
-            self._assign("actuator_biasprm", index, 2, kd)
-        if randomise.delay_s is not None:
-            delay = within(draws.column(rows, "delay"), randomise.delay_s)
-            values = self._fields["actuator_delay"][index]
-            values[:, self._actuators] = delay
-            self._fields["actuator_delay"][index] = values
-
-    def _assign(self, field: str, index: Any, parameter: int, values: Floats) -> None:
-        rows = self._fields[field][index]
-        rows[:, self._actuators, parameter] = values
-        self._fields[field][index] = rows

@@ -14,8 +14,8 @@ import mujoco.batch
 import numpy as np
 import pytest
 
-from edgert.task.draws import needs_model_fields
 from edgert.task.env import TaskVecEnv
+from edgert.task.randomise import needs_model_fields
 
 NUM_ENVS, PAIRS = 256, 80
 LIMIT = 1.10
@@ -55,8 +55,9 @@ def test_an_environment_step_costs_little_more_than_its_physics() -> None:
         same = (worlds.sim.view("qpos") == qpos).all(axis=1)
         assert same.mean() > 0.95  # the task pushes a few of the others
     ours, theirs = statistics.median(whole), statistics.median(physics)
+    ratio = statistics.median(a / b for a, b in zip(whole, physics, strict=True))  # of neighbours in time
     print(
         f"{NUM_ENVS} worlds, CPU time of one step: environment {ours / NUM_ENVS * 1e6:.1f} µs a world, "
-        f"physics alone {theirs / NUM_ENVS * 1e6:.1f} µs, ratio {ours / theirs:.3f}"
+        f"physics alone {theirs / NUM_ENVS * 1e6:.1f} µs, ratio {ratio:.3f}"
     )
-    assert ours / theirs <= LIMIT
+    assert ratio <= LIMIT

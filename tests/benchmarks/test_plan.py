@@ -27,7 +27,7 @@ def test_plan_is_several_times_faster_than_the_terms() -> None:
         xp=np,
     )
     out = np.full((1, 50), np.nan, np.float32)
-    plan, terms = ObservationPlan(contract, "obs", inputs, out), Observer(contract, "obs", np)
+    plan, terms = ObservationPlan(contract, "obs", inputs, out), Observer(contract, "obs", inputs.last_action)
     compiled, generic = [], []
     for _ in range(2_000):
         begin = time.perf_counter_ns()
@@ -39,4 +39,4 @@ def test_plan_is_several_times_faster_than_the_terms() -> None:
         generic.append(end - middle)
     ours, theirs = statistics.median(compiled) / 1e3, statistics.median(generic) / 1e3
     print(f"50 numbers of one robot: plan {ours:.1f} µs, terms {theirs:.1f} µs, ratio {ours / theirs:.2f}")
-    assert ours / theirs < 0.4
+    assert ours / theirs < 0.25

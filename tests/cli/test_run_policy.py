@@ -279,7 +279,7 @@ def test_scene_actuators_keep_their_gains(capsys: pytest.CaptureFixture[str], tm
     arguments = [pendulum(tmp_path), "--sim", str(path), "--seconds", "1", "--no-real-time", "--json"]
     code, own, err = ran(capsys, *arguments, "--actuators", "scene")
     assert code == 0
-    assert "the scene's own actuators: 1 position actuators, kp 40 N·m/rad, kd 2 N·m·s/rad" in err
+    assert "1 position actuators of the scene's own: kp 40 N·m/rad, kd 2 N·m·s/rad" in err
     _, contract, _ = ran(capsys, *arguments)
     assert json.loads(own)["metrics"] != json.loads(contract)["metrics"]
 

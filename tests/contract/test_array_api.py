@@ -8,7 +8,7 @@ from typing import Any
 import array_api_strict as strict
 import numpy as np
 import pytest
-from contract_examples import TERMS_OF_EVERY_KIND, contract, numbers, term_inputs
+from contract_examples import TERMS_OF_EVERY_KIND, contract, numbers, observed, term_inputs
 
 from edgert.contract.observe import Observer
 from edgert.contract.terms import advance_phase, raw_action_target
@@ -32,7 +32,7 @@ def back(array: Any) -> np.ndarray:
 
 def observe_strictly(spec: Any, values: dict[str, Any], dtype: Any = strict.float64) -> np.ndarray:
     inputs = term_inputs(spec, values, strict, far(dtype))
-    result = Observer(spec, "obs", strict, inputs.last_action)(inputs)
+    result = Observer(spec, "obs", inputs.last_action)(inputs)
     assert result.dtype == dtype
     return back(result)
 
@@ -42,7 +42,7 @@ def observe_in_torch(spec: Any, values: dict[str, Any], dtype_name: str = "float
 
     dtype = getattr(xp, dtype_name)
     inputs = term_inputs(spec, values, xp, lambda array: xp.asarray(array, dtype=dtype))
-    result = Observer(spec, "obs", xp, inputs.last_action)(inputs)
+    result = Observer(spec, "obs", inputs.last_action)(inputs)
     assert result.dtype == dtype
     return result.numpy()
 
@@ -50,25 +50,25 @@ def observe_in_torch(spec: Any, values: dict[str, Any], dtype_name: str = "float
 @pytest.mark.parametrize("kind", TERMS_OF_EVERY_KIND)
 def test_a_term_keeps_to_the_standard_and_gives_numpys_bits(kind):
     spec, values = contract(TERMS_OF_EVERY_KIND[kind]), numbers()
-    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    expected = observed(spec, term_inputs(spec, values))
     np.testing.assert_array_equal(observe_strictly(spec, values), expected)
 
 
 def test_all_terms_together_keep_to_the_standard_and_give_numpys_bits():
     spec, values = contract(), numbers()
-    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    expected = observed(spec, term_inputs(spec, values))
     np.testing.assert_array_equal(observe_strictly(spec, values), expected)
 
 
 def test_scale_offset_clip_and_index_keep_to_the_standard_and_give_numpys_bits():
     spec, values = contract(*SCALED), numbers()
-    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    expected = observed(spec, term_inputs(spec, values))
     np.testing.assert_array_equal(observe_strictly(spec, values), expected)
 
 
 def test_observations_of_float32_stay_float32():
     spec, values = contract(*SCALED), numbers()
-    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    expected = observed(spec, term_inputs(spec, values))
     np.testing.assert_allclose(observe_strictly(spec, values, strict.float32), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -93,21 +93,21 @@ def test_targets_keep_to_the_standard_and_give_numpys_bits():
 @pytest.mark.parametrize("kind", TERMS_OF_EVERY_KIND)
 def test_a_term_gives_numpys_numbers_in_torch(kind):
     spec, values = contract(TERMS_OF_EVERY_KIND[kind]), numbers()
-    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    expected = observed(spec, term_inputs(spec, values))
     np.testing.assert_allclose(observe_in_torch(spec, values), expected, rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.torch
 def test_scale_offset_clip_and_index_give_numpys_numbers_in_torch():
     spec, values = contract(*SCALED), numbers()
-    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    expected = observed(spec, term_inputs(spec, values))
     np.testing.assert_allclose(observe_in_torch(spec, values), expected, rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.torch
 def test_observations_of_float32_stay_float32_in_torch():
     spec, values = contract(*SCALED), numbers()
-    expected = Observer(spec, "obs", np)(term_inputs(spec, values))
+    expected = observed(spec, term_inputs(spec, values))
     np.testing.assert_allclose(observe_in_torch(spec, values, "float32"), expected, rtol=1e-5, atol=1e-5)
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_examples import JOINTS, contract, numbers, term_inputs
+from contract_examples import JOINTS, contract, numbers, observed, term_inputs
 
 from edgert.contract import Contract, RobotState
-from edgert.contract.observe import Observer, check_state
+from edgert.contract.observe import check_state
 from edgert.contract.terms import TermInputs
 from edgert.errors import ContractError
 
 
 def observe(spec: Contract, inputs: TermInputs) -> np.ndarray:
-    return Observer(spec, "obs", np)(inputs)
+    return observed(spec, inputs)
 
 
 def state(**changes: Any) -> RobotState:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_examples import TERMS_OF_EVERY_KIND, contract, documents, numbers, term_inputs, terms
+from contract_examples import TERMS_OF_EVERY_KIND, contract, documents, numbers, observed, term_inputs, terms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgert.contract import Contract, PhaseSpec
-from edgert.contract.observe import Observer
 from edgert.contract.plan import ObservationPlan, next_phase
 from edgert.contract.terms import advance_phase
 
@@ -27,7 +26,7 @@ def planned(spec: Contract, inputs: Any, dtype: Any = np.float64) -> np.ndarray:
 
 def assert_same(spec: Contract, values: dict[str, Any]) -> None:
     inputs = term_inputs(spec, values)
-    expected, result = Observer(spec, "obs", np)(inputs), planned(spec, inputs)
+    expected, result = observed(spec, inputs), planned(spec, inputs)
     if any("phase" in term.name for term in spec.inputs["obs"].terms):
         # Python's sine and numpy's differ in the last bit, which a scale of up to 100 enlarges.
         np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
@@ -66,13 +65,13 @@ def test_a_plan_follows_arrays_that_are_refreshed_in_place():
             for sensor, reading in array.items():
                 values[name][sensor][:] = reading
     plan()
-    np.testing.assert_allclose(out, Observer(spec, "obs", np)(inputs), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(out, observed(spec, inputs), rtol=1e-13, atol=1e-13)
 
 
 def test_a_plan_casts_into_the_policys_own_type():
     spec, values = contract(), numbers(nworld=1)
     inputs = term_inputs(spec, values)
-    expected = Observer(spec, "obs", np)(inputs).astype(np.float32)
+    expected = observed(spec, inputs).astype(np.float32)
     result = planned(spec, inputs, np.float32)
     assert result.dtype == np.float32
     np.testing.assert_array_max_ulp(result, expected, maxulp=1)
@@ -97,7 +96,7 @@ def test_nan_stays_nan_through_the_plan():
 def test_the_dimension_of_an_input_is_that_of_its_observation(some):
     spec = contract(**some)
     inputs = term_inputs(spec, numbers(nworld=1))
-    assert Observer(spec, "obs", np)(inputs).shape == (1, spec.inputs["obs"].dim)
+    assert observed(spec, inputs).shape == (1, spec.inputs["obs"].dim)
 
 
 GAITS = st.builds(

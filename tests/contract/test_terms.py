@@ -7,11 +7,10 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from contract_examples import TERMS_OF_EVERY_KIND, WIDTHS, contract, numbers, term_inputs
+from contract_examples import TERMS_OF_EVERY_KIND, WIDTHS, contract, numbers, observed, term_inputs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgert.contract.observe import Observer
 from edgert.contract.terms import TERMS, advance_phase, gravity_in_body, raw_action_target, rotate_to_body
 
 REAL = st.floats(-3.0, 3.0)
@@ -19,7 +18,7 @@ REAL = st.floats(-3.0, 3.0)
 
 def observe(term: Any, values: dict[str, Any], **changes: Any) -> np.ndarray:
     spec = contract(term, **changes)
-    return Observer(spec, "obs", np)(term_inputs(spec, values))
+    return observed(spec, term_inputs(spec, values))
 
 
 def rotated(vector: np.ndarray, quat: np.ndarray) -> np.ndarray:
@@ -47,7 +46,7 @@ def test_the_examples_cover_every_built_in_term():
 @pytest.mark.parametrize("kind", TERMS_OF_EVERY_KIND)
 def test_a_term_is_as_wide_as_its_contract_says(kind):
     spec = contract(TERMS_OF_EVERY_KIND[kind])
-    result = Observer(spec, "obs", np)(term_inputs(spec, numbers(nworld=5)))
+    result = observed(spec, term_inputs(spec, numbers(nworld=5)))
     assert result.shape == (5, spec.inputs["obs"].dim) == (5, WIDTHS[kind])
 
 

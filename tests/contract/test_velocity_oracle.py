@@ -68,7 +68,7 @@ def observe(body: SimBody, term: Any) -> np.ndarray:
         phase_rad=np.zeros(NWORLD),
         xp=np,
     )
-    return Observer(spec, "obs", np)(inputs)
+    return Observer(spec, "obs", inputs.last_action)(inputs)
 
 
 def oracle(body: SimBody, point: str, frame: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgert.device import find
+from edgert.device import find_device
 from edgert.device.device import Device, cpu
 from edgert.errors import UnknownNameError
 
@@ -65,7 +65,7 @@ def test_the_cpu_has_the_memory_of_the_host(tmp_path):
 
 
 def test_the_cpu_is_found_by_name():
-    device = find("cpu")
+    device = find_device("cpu")
     assert device.name == "cpu"
     assert device.providers == ("CPUExecutionProvider",)
     assert device.physics == ("mujoco",)
@@ -75,7 +75,7 @@ def test_the_cpu_is_found_by_name():
 @pytest.mark.parametrize("name", ["cuda:0", "CPU", ""])
 def test_another_device_is_refused(name):
     with pytest.raises(UnknownNameError) as caught:
-        find(name)
+        find_device(name)
     assert str(caught.value) == (
         f"unknown device '{name}': expected cpu, the only device that this version runs policies on"
     )

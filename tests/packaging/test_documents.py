@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from support import GO1_TOML
 
 from edgert.cli.main import run
 from edgert.contract.terms import TERMS
+from edgert.policy import load_policy
 from edgert.task.rewards import REWARDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +49,24 @@ def test_every_json_key_is_documented(capsys: pytest.CaptureFixture[str]) -> Non
     report = json.loads(capsys.readouterr().out)
     text = (ROOT / "docs/json.md").read_text()
     assert [key for key in (*report, *report["metrics"], *report["latency_us"]) if f"`{key}`" not in text] == []
+
+
+def test_model_card_is_that_of_the_bundled_policy() -> None:
+    card = (ROOT / "models/quadruped/README.md").read_text()
+    assert load_policy("quadruped").file.sha256 in card
+    assert "| 0.5, 0, 0.6 |" in card
+    rows = (ROOT / "models/quadruped/curve.csv").read_text().splitlines()
+    assert f"{int(rows[-1].split(',')[0]):,} environment steps" in card
+
+
+def test_no_placeholder_is_left() -> None:
+    documents = [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("models/*/README.md"),
+    ]
+    assert [path.name for path in documents if re.search(r"@[A-Z]+@|TODO|TBD", path.read_text())] == []
 
 
 def test_readme_python_example_runs() -> None:

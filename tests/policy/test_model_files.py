@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import linear_model, quadruped_document, save
 
-from edgert.device import find
+from edgert.device import find_device
 from edgert.errors import EdgertError, IntegrityError
 from edgert.policy import OnnxPolicy, load_policy
 from edgert.policy.model import read_policy
@@ -50,9 +50,15 @@ def test_digest_covers_external_data_and_its_name(tmp_path: Path) -> None:
     assert read_policy(path).sha256 != before.sha256
 
 
+def test_digest_does_not_depend_on_the_models_own_name(tmp_path: Path) -> None:
+    path = external(tmp_path / "policy.onnx")
+    before = read_policy(path).sha256
+    assert read_policy(path.rename(tmp_path / "walk.onnx")).sha256 == before
+
+
 def test_model_with_external_data_runs(tmp_path: Path) -> None:
     path = external(tmp_path / "policy.onnx")
-    with OnnxPolicy(load_policy(str(path)), find("cpu")) as policy:
+    with OnnxPolicy(load_policy(str(path)), find_device("cpu")) as policy:
         policy.action[:] = float("nan")
         policy.act(policy.obs, policy.out)
         assert (policy.action == 0.25).all()
@@ -127,7 +133,7 @@ def test_truncated_model_is_refused(tmp_path: Path, keep: float) -> None:
     path = tmp_path / "policy.onnx"
     path.write_bytes(whole[: int(len(whole) * keep)])
     with pytest.raises(EdgertError):
-        OnnxPolicy(load_policy(str(path)), find("cpu"))
+        OnnxPolicy(load_policy(str(path)), find_device("cpu"))
 
 
 WHOLE = linear_model(document=quadruped_document()).SerializeToString()
@@ -141,4 +147,4 @@ def test_no_changed_byte_gives_a_traceback(tmp_path_factory: pytest.TempPathFact
     path = tmp_path_factory.mktemp("mutated") / "policy.onnx"
     path.write_bytes(changed)
     with contextlib.suppress(EdgertError):
-        OnnxPolicy(load_policy(str(path)), find("cpu")).close()
+        OnnxPolicy(load_policy(str(path)), find_device("cpu")).close()

@@ -14,13 +14,13 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from support import finished, linear_model, quadruped_document, save
 
-from edgert.device import find
+from edgert.device import find_device
 from edgert.errors import ContractError, IntegrityError, UnknownNameError
 from edgert.policy import OnnxPolicy, load_policy
 
 
 def opened(model: onnx.ModelProto, folder: Path, nworld: int = 1) -> OnnxPolicy:
-    return OnnxPolicy(load_policy(str(save(model, folder / "policy.onnx"))), find("cpu"), nworld)
+    return OnnxPolicy(load_policy(str(save(model, folder / "policy.onnx"))), find_device("cpu"), nworld)
 
 
 @pytest.mark.parametrize("nworld", [1, 7])
@@ -47,6 +47,17 @@ def test_other_arrays_are_bound_without_a_copy(tmp_path: Path) -> None:
         policy.act(policy.obs, policy.out)
         assert (policy.action == 3.0).all()
         assert (out["actions"] == 2.0).all()
+
+
+def test_an_array_replaced_in_the_same_mapping_is_seen(tmp_path: Path) -> None:
+    with opened(linear_model(weight=np.eye(50, 12), document=quadruped_document()), tmp_path) as policy:
+        obs, out = {"obs": np.ones((1, 50), np.float32)}, {"actions": np.full((1, 12), np.nan, np.float32)}
+        policy.act(obs, out)
+        obs["obs"] = np.full((1, 50), 2.0, np.float32)
+        policy.act(obs, out)
+        assert (out["actions"] == 2.0).all()
+        with pytest.raises(TypeError):
+            policy.obs["obs"] = obs["obs"]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +144,7 @@ def test_too_new_opset_is_refused(tmp_path: Path) -> None:
 
 def test_unknown_device_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown device 'cuda:0': expected cpu"):
-        find("cuda:0")
+        find_device("cuda:0")
 
 
 def bare(path: Path) -> tuple[onnxruntime.InferenceSession, object]:
@@ -152,7 +163,7 @@ def bare(path: Path) -> tuple[onnxruntime.InferenceSession, object]:
 
 def test_act_costs_little_more_than_the_bare_session() -> None:
     loaded = load_policy("quadruped")
-    with OnnxPolicy(loaded, find("cpu")) as policy:
+    with OnnxPolicy(loaded, find_device("cpu")) as policy:
         session, binding = bare(loaded.file.path)
         ours, theirs = [], []
         for _ in range(3_000):  # interleaved, so that both see the same machine

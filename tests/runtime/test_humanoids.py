@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from edgert.runtime import Options, open_session
+from edgert.runtime import RunOptions, open_session
 
 HOME_BY_PART = {"hip_pitch": -0.312, "knee": 0.669, "ankle_pitch": -0.363, "shoulder_pitch": 0.2, "elbow": 0.6}
 
@@ -99,6 +99,7 @@ def holosoma(shared: Path) -> tuple[str, str]:
         (mjlab, (0.5, 0.0, 0.6), 20.0, {2: (0.56, 0.03)}),
         (mjlab, (0.5, 0.0, -0.6), 20.0, {2: (-0.56, 0.03)}),
         (holosoma, (0.5, 0.0, 0.0), 10.0, {0: (0.39, 0.05)}),
+        (holosoma, (0.0, 0.0, 0.0), 10.0, {0: (0.0, 0.02), 1: (0.0, 0.02)}),
         (holosoma, (0.5, 0.0, 0.6), 20.0, {2: (0.585, 0.03)}),
         (holosoma, (0.5, 0.0, -0.6), 20.0, {2: (-0.585, 0.03)}),
     ],
@@ -107,7 +108,7 @@ def test_g1_walks(shared: Path, tmp_path: Path, policy, command, seconds, expect
     model, contract = policy(shared)
     path = tmp_path / "policy.toml"
     path.write_text(contract)
-    options = Options(
+    options = RunOptions(
         model=model,
         sim=str(shared / "robots/unitree_g1/scene.xml"),
         contract=path,

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from support import GO1_TOML
 
-from edgert.runtime import Options, open_session
+from edgert.runtime import RunOptions, open_session
 
 
 def go1(shared: Path, tmp_path: Path, command: tuple[float, float, float], seconds: float) -> dict:
     contract = tmp_path / "policy.toml"
     contract.write_text(GO1_TOML)
-    options = Options(
+    options = RunOptions(
         model=str(shared / "policies/unitree_go1_playground/go1_policy.onnx"),
         sim=str(shared / "robots/unitree_go1/scene.xml"),
         contract=contract,
@@ -52,7 +52,7 @@ def test_wrong_term_order_drops_the_robot(shared: Path, tmp_path: Path) -> None:
     contract.write_text(
         GO1_TOML.replace('  "command",\n', "").replace('  "joint_pos",\n', '  "command",\n  "joint_pos",\n')
     )
-    options = Options(
+    options = RunOptions(
         model=str(shared / "policies/unitree_go1_playground/go1_policy.onnx"),
         sim=str(shared / "robots/unitree_go1/scene.xml"),
         contract=contract,

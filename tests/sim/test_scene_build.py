@@ -290,7 +290,7 @@ def test_a_nameless_free_body_is_a_base_too(tmp_path: Path) -> None:
 def test_the_drive_is_told_in_one_line(tmp_path: Path) -> None:
     scene = build_leg(tmp_path, hip='actuatorfrcrange="-4 4" frictionloss="0.2"')
     assert drive_summary(scene, "contract") == (
-        "the contract's gains replace the scene's actuators: 2 position actuators, kp 10…20 N·m/rad, "
+        "2 position actuators with the contract's gains, in place of any of the scene's: kp 10…20 N·m/rad, "
         "kd 0.25…0.5 N·m·s/rad; from the scene: armature 0.01 kg·m², damping 0.1 N·m·s/rad, "
         "friction 0…0.2 N·m, torque limit 4…none N·m"
     )

@@ -1,0 +1,182 @@
+"""Actuators: making position actuators of whatever a scene has on a joint, and judging those it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import mujoco
+import numpy as np
+
+from edgert.errors import RobotError
+
+Actuators = Literal["contract", "scene"]
+_ON_JOINT = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))  # the same for hinges and slides
+
+
+def supply(
+    spec: mujoco.MjSpec,
+    joints: Sequence[str],
+    driven: Sequence[str],
+    *,
+    kp: Sequence[float],
+    kd: Sequence[float],
+    delay_samples: int,
+) -> None:
+    """Turn the actuator of each driven joint into a position actuator, or add one; surplus ones go."""
+    before = list(spec.actuators)
+    own: dict[str, list[int]] = {name: [] for name in driven}
+    for position, actuator in enumerate(before):
+        if int(actuator.trntype) in _ON_JOINT and actuator.target in own:
+            own[actuator.target].append(position)
+    replaced = [position for positions in own.values() for position in positions]
+    surplus = [position for positions in own.values() for position in positions[1:]]
+    _keep_keyframes(spec, before, replaced, surplus)
+    for name in driven:
+        first, *others = [before[position] for position in own[name]] or [spec.add_actuator()]
+        if not first.name:
+            first.name = _free_name(spec, name)
+        _redirect_sensors(spec, [other.name for other in others if other.name], first.name)
+        gains = joints.index(name)
+        _make_position(first, name, kp[gains], kd[gains], autolimits=spec.compiler.autolimits)
+        first.nsample = delay_samples
+    for position in surplus:
+        spec.delete(before[position])
+
+
+def _make_position(actuator: Any, joint: str, kp: float, kd: float, *, autolimits: bool) -> None:
+    """Make a position actuator of gear 1 of any other; its torque limit at the joint stays."""
+    limit = _force_limit(actuator, autolimits)
+    actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
+    actuator.target = joint
+    actuator.set_to_position(kp=kp, kv=kd)
+    actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    actuator.forcelimited = mujoco.mjtLimited.mjLIMITED_FALSE if limit is None else mujoco.mjtLimited.mjLIMITED_TRUE
+    actuator.forcerange = limit or (0.0, 0.0)
+    actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_FALSE
+    actuator.actlimited = mujoco.mjtLimited.mjLIMITED_FALSE
+    actuator.inheritrange = 0.0
+    actuator.delay = 0.0
+    actuator.interp = 0
+
+
+def _force_limit(actuator: Any, autolimits: bool) -> tuple[float, float] | None:
+    """Bounds of an actuator's force at its joint, N·m: its force range, and for a motor what its control may ask."""
+    bounds: list[tuple[float, float]] = []
+    gear = float(actuator.gear[0])
+    if _is_limited(actuator.forcelimited, actuator.forcerange, autolimits):
+        bounds.append(_scaled(actuator.forcerange, gear))
+    motor = (
+        actuator.gaintype == mujoco.mjtGain.mjGAIN_FIXED
+        and actuator.biastype == mujoco.mjtBias.mjBIAS_NONE
+        and actuator.dyntype == mujoco.mjtDyn.mjDYN_NONE
+    )
+    if motor and _is_limited(actuator.ctrllimited, actuator.ctrlrange, autolimits):
+        bounds.append(_scaled(actuator.ctrlrange, gear * float(actuator.gainprm[0])))
+    if not bounds:
+        return None
+    return max(low for low, _ in bounds), min(high for _, high in bounds)
+
+
+def _is_limited(flag: int, bounds: Sequence[float], autolimits: bool) -> bool:
+    if flag == mujoco.mjtLimited.mjLIMITED_AUTO:
+        return autolimits and bounds[0] < bounds[1]
+    return bool(flag == mujoco.mjtLimited.mjLIMITED_TRUE)
+
+
+def _scaled(bounds: Sequence[float], factor: float) -> tuple[float, float]:
+    low, high = factor * float(bounds[0]), factor * float(bounds[1])
+    return (low, high) if factor >= 0.0 else (high, low)
+
+
+def _keep_keyframes(
+    spec: mujoco.MjSpec, before: Sequence[Any], replaced: Sequence[int], surplus: Sequence[int]
+) -> None:
+    """Fit the keyframes' controls to the new actuators: 0 for those replaced, the others keep theirs."""
+    stateless = all(before[position].dyntype == mujoco.mjtDyn.mjDYN_NONE for position in replaced)
+    for key in spec.keys:
+        ctrl = list(key.ctrl)
+        fits = 0 < len(ctrl) <= len(before)  # MuJoCo fills shorter ones up
+        kept = [0.0 if i in replaced else value for i, value in enumerate(ctrl) if i not in surplus]
+        key.ctrl = kept if fits else []
+        if not stateless:
+            key.act = []
+
+
+def _redirect_sensors(spec: mujoco.MjSpec, gone: Sequence[str], successor: str) -> None:
+    """Point sensors of actuators that will go to the one that stays on the same joint."""
+    for sensor in spec.sensors:
+        if sensor.objtype == mujoco.mjtObj.mjOBJ_ACTUATOR and sensor.objname in gone:
+            sensor.objname = successor
+
+
+def _free_name(spec: mujoco.MjSpec, name: str) -> str:
+    taken = {actuator.name for actuator in spec.actuators}
+    while name in taken:
+        name += "_position"
+    return name
+
+
+def actuators_on(model: mujoco.MjModel, joint_ids: Sequence[int]) -> list[list[int]]:
+    """The actuators that act on each of the joints directly."""
+    found: dict[int, list[int]] = {joint: [] for joint in joint_ids}
+    for actuator in range(model.nactuator):
+        joint = int(model.actuator_trnid[actuator, 0])
+        if int(model.actuator_trntype[actuator]) in _ON_JOINT and joint in found:
+            found[joint].append(actuator)
+    return [found[joint] for joint in joint_ids]
+
+
+def check_own(model: mujoco.MjModel, path: Path, driven: dict[str, list[int]]) -> None:
+    """Refuse a scene whose own actuators are not one position actuator of gear 1 on each driven joint."""
+    hint = "Use --actuators contract to drive the joints with the contract's gains"
+    for name, ids in driven.items():
+        if not ids:
+            raise RobotError(f"scene {path} has no actuator on joint '{name}'", hint=hint)
+        if len(ids) > 1:
+            raise RobotError(
+                f"scene {path} has several actuators on joint '{name}'",
+                found=some([model.actuator(i).name or f"actuator {i}" for i in ids]),
+                expected="one position actuator",
+                hint=hint,
+            )
+        actuator = ids[0]
+        kp = model.actuator_gainprm[actuator, 0]
+        position = (
+            model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_FIXED
+            and model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_AFFINE
+            and model.actuator_dyntype[actuator] == mujoco.mjtDyn.mjDYN_NONE
+            and kp > 0.0
+            and model.actuator_biasprm[actuator, 1] == -kp
+        )
+        if not position:
+            raise RobotError(
+                f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint positions",
+                expected="a position actuator, as the policy commands positions",
+                hint=hint,
+            )
+        gear = float(model.actuator_gear[actuator, 0])
+        if gear != 1.0:
+            raise RobotError(
+                f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint positions in rad",
+                found=f"gear {gear:g}",
+                expected="gear 1",
+                hint=hint,
+            )
+
+
+def torque_limit(model: mujoco.MjModel, joint: int, actuator: int) -> float:
+    """The largest torque at a joint, N·m, by the limits of the joint and of its actuator; inf without any."""
+    limits = []
+    if model.jnt_actfrclimited[joint]:
+        limits.append(float(np.abs(model.jnt_actfrcrange[joint]).min()))
+    if actuator >= 0 and model.actuator_forcelimited[actuator]:
+        limits.append(float(np.abs(model.actuator_forcerange[actuator]).min()))
+    return min(limits, default=float("inf"))
+
+
+def some(names: Sequence[str], limit: int = 6) -> str:
+    """The first few names, for a message."""
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
