@@ -8,6 +8,7 @@ applied to the whole vector, and the result is cast into the policy's input. Tes
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import cos, pi, sin, sqrt
 from typing import Any
 
@@ -65,21 +66,31 @@ class ObservationPlan:
 
 def _writer(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
     """A function that writes the raw numbers of a term into its slot."""
+    if term.index is not None:
+        return _picked(term, inputs, slot)
     compiled = _COMPILED.get(term.name)
-    if compiled is not None and term.index is None:
-        write = compiled(term, inputs, slot)
-        if write is not None:
-            return write
-    return _generic(term, inputs, slot)
+    write = compiled(term, inputs, slot) if compiled is not None else None
+    return write or _generic(term, inputs, slot)
+
+
+def _picked(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
+    """Write the whole term elsewhere, and its chosen components into the slot."""
+    whole = replace(term, index=None)
+    raw = np.zeros(load_term(term.name).function(inputs, whole, np).shape[1])
+    write, index, take = _writer(whole, inputs, raw), np.array(term.index), raw.take
+
+    def pick() -> None:
+        write()
+        take(index, out=slot)
+
+    return pick
 
 
 def _generic(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
-    kind = load_term(term.name)
-    index = None if term.index is None else np.array(term.index)
+    function = load_term(term.name).function
 
     def write() -> None:
-        value = kind.function(inputs, term, np)[0]
-        slot[:] = value if index is None else value[index]
+        slot[:] = function(inputs, term, np)[0]
 
     return write
 
@@ -143,6 +154,31 @@ def _joint_vel(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Write
     return _copy(inputs.state.joint_vel[0], slot)  # type: ignore[index]
 
 
+def _sensors(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
+    """Copy each sensor into its part of the slot."""
+    sources = [inputs.state.sensors[name][0] for name in term.sensors]
+    ends = np.cumsum([len(source) for source in sources]).tolist()
+    parts = [(source, slot[end - len(source) : end]) for source, end in zip(sources, ends, strict=True)]
+    if len(parts) == 1:
+        return _copy(*parts[0])
+
+    def write() -> None:
+        for source, part in parts:
+            part[:] = source
+
+    return write
+
+
+def _foot_contact(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
+    gather, threshold, greater = _sensors(term, inputs, slot), term.threshold or 0.0, np.greater
+
+    def write() -> None:
+        gather()
+        greater(slot, threshold, out=slot)
+
+    return write
+
+
 def _phases(functions: tuple[Callable[[float], float], ...]) -> Callable[[ObservationTerm, TermInputs, Floats], Writer]:
     def compile_phase(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
         phase, offsets = inputs.phase_rad, inputs.phase_offsets_rad.tolist()
@@ -180,6 +216,10 @@ _COMPILED: dict[str, Callable[[ObservationTerm, TermInputs, Floats], Writer | No
     "joint_vel": _joint_vel,
     "last_action": lambda term, inputs, slot: _copy(inputs.last_action[0], slot),
     "command": lambda term, inputs, slot: _copy(inputs.command[0], slot),
+    "imu_ang_vel": _sensors,
+    "imu_lin_acc": _sensors,
+    "imu_quat": _sensors,
+    "foot_contact": _foot_contact,
     "phase": _phases((sin, cos)),
     "sin_phase": _phases((sin,)),
     "cos_phase": _phases((cos,)),
