@@ -23,8 +23,9 @@ from edgert.errors import (
 
 if TYPE_CHECKING:
     from edgert.contract import Contract, JointCommand, RobotState
-    from edgert.device import Device
+    from edgert.device import Device, find_device
     from edgert.policy import LoadedPolicy, OnnxPolicy, Policy, load_policy
+    from edgert.rollout import Tracking, follow
     from edgert.runtime import RunOptions, Session, open_session
     from edgert.sim import Sim
     from edgert.task.task import Task, load_task
@@ -36,6 +37,7 @@ _LAZY = {
     "Device": "edgert.device",
     "JointCommand": "edgert.contract",
     "LoadedPolicy": "edgert.policy",
+    "Tracking": "edgert.rollout",
     "OnnxPolicy": "edgert.policy",
     "RunOptions": "edgert.runtime",
     "Policy": "edgert.policy",
@@ -43,6 +45,8 @@ _LAZY = {
     "Session": "edgert.runtime",
     "Sim": "edgert.sim",
     "Task": "edgert.task.task",
+    "find_device": "edgert.device",
+    "follow": "edgert.rollout",
     "load_policy": "edgert.policy",
     "load_task": "edgert.task.task",
     "open_session": "edgert.runtime",
@@ -65,8 +69,11 @@ __all__ = [
     "Session",
     "Sim",
     "Task",
+    "Tracking",
     "UnknownNameError",
     "UnsupportedError",
+    "find_device",
+    "follow",
     "load_policy",
     "load_task",
     "open_session",
@@ -78,6 +85,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'edgert' has no attribute '{name}'")
     module = import_module(_LAZY[name])
     return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
 
 
 register_when_imported()

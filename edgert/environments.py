@@ -42,7 +42,6 @@ def register() -> None:
             id=task["id"],
             entry_point=ENTRY_POINT,
             vector_entry_point=VECTOR_ENTRY_POINT,
-            max_episode_steps=round(task["episode_s"] * task["contract"]["control_hz"]),
             kwargs={"sim": name},
         )
 

@@ -26,10 +26,10 @@ class EdgertError(Exception):
 
     def _line(self) -> str:
         details = [
-            f"{label} {_one_line(text)}" for label, text in (("found", self.found), ("expected", self.expected)) if text
+            f"{label} {one_line(text)}" for label, text in (("found", self.found), ("expected", self.expected)) if text
         ]
-        line = _one_line(self.what) + (": " + ", ".join(details) if details else "")
-        return f"{line}. {_one_line(self.hint)}" if self.hint else line
+        line = one_line(self.what) + (": " + ", ".join(details) if details else "")
+        return f"{line}. {one_line(self.hint)}" if self.hint else line
 
 
 class ContractError(EdgertError):
@@ -60,7 +60,8 @@ _LINE_CHARS = 600
 """A message is a line, not a dump: longer parts are cut in the middle."""
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Any text as one printable line of bounded length, whatever file it came from."""
     line = " ".join(text.split())
     if not line.isprintable():  # names out of files may hold terminal controls, or surrogates that no stream encodes
         line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

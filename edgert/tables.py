@@ -17,9 +17,13 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from edgert.errors import ContractError
+from edgert.files import regular_size
 
 MAX_FILE_BYTES: Final = 1 << 20
 """Largest table file that is read; real ones are a few kilobytes."""
+
+MAX_MAGNITUDE: Final = 1e12
+"""Largest number in any unit: products of two still fit into the float32 of a network's input."""
 
 MAX_DEPTH: Final = 16
 """Deepest nesting of tables and lists that is accepted."""
@@ -35,19 +39,11 @@ _T = TypeVar("_T")
 
 def read_toml(path: Path, *, kind: str) -> dict[str, Any]:
     """Parse a bounded TOML file; `kind` names it in errors ("contract", "task")."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise ContractError(
-            f"cannot read {kind} file {path}",
-            found=getattr(error, "strerror", None) or error,
-            hint="Check the path and its permissions",
-        ) from error
-    if len(data) > MAX_FILE_BYTES:
+    if regular_size(path, f"{kind} file", ContractError) > MAX_FILE_BYTES:
         raise ContractError(
             f"{kind} file {path} is too large", found=f"over {MAX_FILE_BYTES} bytes", expected="a few kilobytes of TOML"
         )
+    data = path.read_bytes()
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -179,6 +175,7 @@ class Table:
         value = self.raw(name, default)
         if not is_number(value):
             self.fail(name, found=f"{type_name(value)} {show(value)}", expected="a finite number")
+        self._magnitude(name, value)
         self._bounds(name, value, lo=lo, hi=hi, above=above)
         return float(value)
 
@@ -228,6 +225,8 @@ class Table:
             self.fail(name, found=f"{type_name(value)} {show(value)}", expected="a list of finite numbers")
         if length is not None and len(value) != length:
             self.fail(name, found=f"{len(value)} numbers", expected=f"{length}")
+        for item in value:
+            self._magnitude(name, item)
         return tuple(float(item) for item in value)
 
     def range(
@@ -265,6 +264,10 @@ class Table:
             raise ContractError(
                 f"{self.where}: unknown key {keys}", expected="one of " + (", ".join(sorted(self._asked)) or "none")
             )
+
+    def _magnitude(self, name: str, value: float) -> None:
+        if abs(value) > MAX_MAGNITUDE:
+            self.fail(name, found=show(value), expected=f"at most {MAX_MAGNITUDE:g} in magnitude")
 
     def _bounds(
         self, name: str, value: float, *, lo: float = -math.inf, hi: float = math.inf, above: float = -math.inf

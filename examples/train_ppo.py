@@ -1,7 +1,7 @@
-"""Train a policy for a bundled sim with PPO and export it as ONNX, the contract and the normaliser inside.
+"""Train a policy for a sim with PPO and export it as ONNX, the contract and the normaliser inside.
 
-    pip install "edgert[cpu,train]"
-    python examples/train_ppo.py --sim quadruped --out models/quadruped
+    pip install -e ".[cpu,train]"
+    python examples/train_ppo.py --sim quadruped --out my_quadruped
 
 Writes `policy.onnx`, `curve.csv` and a model card (`README.md`) to --out. The same seed and package versions on the
 same machine give the same policy. An interrupted run has its latest policy on disk.
@@ -217,6 +217,7 @@ def train(options: argparse.Namespace) -> None:
     env.elapsed[:] = np.random.default_rng(options.seed).integers(0, env.task.episode_steps, n)
     rows, started, steps = [], time.monotonic(), 0
     iterations = max(1, options.steps // (n * horizon))
+    print(f"{iterations} iterations of {n} worlds x {horizon} steps: {iterations * n * horizon:,} environment steps")
     for iteration in range(iterations):
         parts: dict[str, list[float]] = {}
         falls = 0
@@ -268,11 +269,13 @@ def write_card(options: argparse.Namespace, rows: list[dict[str, float]], comman
     versions = {m.__name__: m.__version__ for m in (edgert, mujoco, torch, gymnasium, np, onnx)}
     curve = [rows[i] for i in np.linspace(0, len(rows) - 1, min(12, len(rows))).astype(int)]
     lines = [
-        f"# {options.sim}",
+        f"# {Path(options.sim).resolve().name}",
         "",
         f"Trained by `{command}` in {rows[-1]['seconds'] / 60:.0f} minutes, {rows[-1]['steps']:,} environment steps, "
         f"seed {options.seed}, on {platform.machine()} with {torch.get_num_threads()} threads, Python "
         f"{platform.python_version()}, " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
+        "",
+        "`curve.csv` has every iteration.",
         "",
         "| steps | seconds | reward per step | falls per iteration |",
         "|---|---|---|---|",
@@ -308,19 +311,26 @@ def tracking_table(options: argparse.Namespace) -> list[str]:
     return [*lines, ""]
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """The text above as it stands, and the defaults."""
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sim", default="quadruped", help="bundled sim, or a folder with a task.toml")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Help)
+    parser.add_argument("--sim", default="quadruped", help="bundled sim, or path of a folder with a task.toml")
     parser.add_argument("--out", type=Path, required=True, help="folder for the policy and its card")
     parser.add_argument("--steps", type=int, default=19_200_000, help="environment steps")
     parser.add_argument("--num-envs", type=int, default=1024, help="worlds")
     parser.add_argument("--horizon", type=int, default=24, help="control steps of a world in one batch")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of worlds and weights")
     parser.add_argument("--threads", type=int, default=0, help="physics and torch threads, 0: one per CPU")
     parser.add_argument(
         "--evaluation", action=argparse.BooleanOptionalAction, default=True, help="measure the result for its card"
     )
-    train(parser.parse_args())
+    try:
+        train(parser.parse_args())
+    except edgert.EdgertError as error:
+        sys.exit(f"train_ppo: {error}")
 
 
 if __name__ == "__main__":

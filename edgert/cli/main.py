@@ -1,23 +1,28 @@
 """The command line: groups are loaded when they are used, refusals are one line, exit codes are fixed.
 
-Exit codes: 0 done, 1 a bug (with its traceback), 2 usage or refused input, 3 safety stop or fall, 130 Ctrl-C.
+Exit codes: 0 done, 1 a bug (with its traceback), 2 usage or refused input, 3 safety stop or fall, 130 Ctrl-C,
+141 nobody reads the output any more.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from edgert import __version__
-from edgert.errors import EdgertError
+from edgert.errors import EdgertError, UnsupportedError, one_line
 from edgert.registry import Registry
 
 EXIT_REFUSED = 2
 EXIT_SAFETY = 3
 EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
 COMMANDS = Registry("edgert.commands", "command", {"run": "edgert.cli.run:run"})
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
@@ -33,8 +38,24 @@ class LazyGroup(click.Group):
         """The command of that name, None where there is none."""
         if cmd_name not in COMMANDS.entries():
             return None
-        command: click.Command = COMMANDS.load(cmd_name)
+        try:
+            command = COMMANDS.load(cmd_name)
+        except EdgertError as error:
+            return _unavailable(cmd_name, str(error))
+        if not isinstance(command, click.Command):
+            return _unavailable(cmd_name, f"the plug-in for '{cmd_name}' is no click command")
         return command
+
+
+def _unavailable(name: str, reason: str) -> click.Command:
+    """A command that cannot be loaded: listed, and refused when it is called."""
+
+    @click.command(name, context_settings={"ignore_unknown_options": True}, help=f"Unavailable: {reason}")
+    @click.argument("arguments", nargs=-1)
+    def refuse(arguments: tuple[str, ...]) -> None:
+        raise UnsupportedError(reason)
+
+    return refuse
 
 
 @click.group(cls=LazyGroup, context_settings=HELP_NAMES)
@@ -48,20 +69,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(run(arguments))
 
 
+def say(text: str) -> None:
+    """One line on stderr, with nothing in it that a terminal would obey: names come from files of strangers."""
+    click.echo(one_line(text), err=True)
+
+
+@contextmanager
+def output() -> Iterator[None]:
+    """Writing results to stdout: a reader that went away ends the program quietly, a full disk is a refusal."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer would fail again when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise click.exceptions.Exit(EXIT_BROKEN_PIPE) from error
+        raise EdgertError("the result cannot be written", found=error.strerror or error) from error
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # units such as µs must not fail where the locale is ASCII
     try:
-        outcome: Any = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        outcome: Any = cli.main(
+            args=None if arguments is None else list(arguments), prog_name="edgert", standalone_mode=False
+        )
     except EdgertError as error:
-        click.echo(f"edgert: {error}", err=True)
-        return EXIT_REFUSED
-    except click.UsageError as error:
-        error.show()
+        say(f"edgert: {error}")
         return EXIT_REFUSED
     except click.ClickException as error:
-        click.echo(f"edgert: {error.format_message()}", err=True)
+        command = getattr(getattr(error, "ctx", None), "command_path", "edgert")
+        say(f"edgert: {error.format_message().rstrip('.')}. See {command} --help")
         return EXIT_REFUSED
     except (click.Abort, KeyboardInterrupt):
-        click.echo("edgert: interrupted", err=True)
+        say("edgert: interrupted")
         return EXIT_INTERRUPTED
     return outcome if isinstance(outcome, int) else 0

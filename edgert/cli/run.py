@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES
+from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, output, say
+from edgert.errors import DeviceError
 
 _EXIT = {"completed": 0, "fell": EXIT_SAFETY, "safety_stop": EXIT_SAFETY, "interrupted": EXIT_INTERRUPTED}
 
@@ -23,9 +24,13 @@ def run() -> None:
 @run.command(context_settings=HELP_NAMES)
 @click.argument("model", default="quadruped")
 @click.option("--sim", help="A bundled sim, a folder with a task.toml, or a scene (.xml).  [default: quadruped]")
-@click.option("--contract", type=click.Path(path_type=Path), help="What the policy's numbers mean (policy.toml).")
+@click.option("--contract", metavar="FILE", help="What the policy's numbers mean (policy.toml).")
 @click.option(
-    "--command", type=float, nargs=3, metavar="VX VY WZ", help="m/s, m/s, rad/s in the base frame.  [default: 0.5 0 0]"
+    "--command",
+    type=float,
+    nargs=3,
+    metavar="VX VY WZ",
+    help="m/s forward, m/s to the left, rad/s anticlockwise.  [default: 0.5 0 0]",
 )
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="How long to run, in robot time.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the initial state.")
@@ -41,8 +46,8 @@ def run() -> None:
     help="PD actuators with the contract's gains, or those of the scene.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def policy(as_json: bool, **values: Any) -> int:
-    r"""Run MODEL, an .onnx file or a bundled policy (default: quadruped), and report how it did.
+def policy(as_json: bool, contract: str | None, **values: Any) -> int:
+    """Run MODEL, an .onnx file or a bundled policy (default: quadruped), and report how it did.
 
     What the policy's numbers mean is read from the model's own metadata and from policy.toml beside it; --contract
     names another file. Exit code 3 means that the robot fell or was stopped for safety.
@@ -52,38 +57,35 @@ def policy(as_json: bool, **values: Any) -> int:
       edgert run policy
       edgert run policy --command 0.5 0 0.6 --seconds 20
       edgert run policy my.onnx --sim my_robot.xml --contract policy.toml --json
-    """
+    """  # noqa: D301  # \b is click's mark for lines to keep
+    try:
+        import mujoco  # noqa: F401
+    except (ImportError, RuntimeError) as error:
+        raise DeviceError("MuJoCo cannot be imported", found=error, hint="Check the variable MUJOCO_GL") from error
     from edgert.runtime import RunOptions, open_session
 
-    _keep_physics_warnings_off_the_disk()
-    with _interruptible() as interrupted, open_session(RunOptions(**values)) as session:
+    with open_session(RunOptions(contract=None if contract is None else Path(contract), **values)) as session:
         for note in session.notes:
-            click.echo(note, err=True)
+            say(note)
         pace = "in real time" if session.options.real_time else "as fast as possible"
-        click.echo(
+        say(
             f"running {session.loaded.file.path.name} on {session.device.name} ({session.policy.provider}), physics "
-            f"MuJoCo on cpu, sim {session.sim_name}, {session.options.seconds:g} s {pace}",
-            err=True,
+            f"MuJoCo on cpu, sim {session.sim_name}, {session.options.seconds:g} s {pace}"
         )
-        report = session.report(session.run(stop=interrupted))
-    if as_json:
-        import json
+        with _interruptible() as interrupted:
+            report = session.report(session.run(stop=interrupted))
+    with output():
+        if as_json:
+            import json
 
-        click.echo(json.dumps(report, allow_nan=False))
-    else:
-        from edgert.cli.tables import print_run
+            click.echo(json.dumps(report, allow_nan=False))
+        else:
+            from edgert.cli.tables import run_table
 
-        print_run(report)
+            click.echo(run_table(report))
     if report["outcome"] in ("fell", "safety_stop"):
-        click.echo(f"edgert: {report['outcome'].replace('_', ' ')}: {report['reason']}", err=True)
+        say(f"edgert: {report['outcome'].replace('_', ' ')}: {report['reason']}")
     return _EXIT[report["outcome"]]
-
-
-def _keep_physics_warnings_off_the_disk() -> None:
-    """MuJoCo would write MUJOCO_LOG.TXT into the working folder; what matters of it is in the report."""
-    import mujoco
-
-    mujoco.set_mju_user_warning(lambda text: None)
 
 
 @contextmanager

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+
+from edgert.errors import one_line
 
 _PLAIN_COLUMNS = 160
 """Width of a table that no terminal shows, so that its lines stay whole in a log."""
 
 
-def print_run(report: dict[str, Any]) -> None:
+def run_table(report: dict[str, Any]) -> str:
     """The summary of `edgert run policy`: outcome, motion, timing."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
@@ -40,12 +43,20 @@ def print_run(report: dict[str, Any]) -> None:
     table.add_row(
         "speed", f"{report['real_time_factor']:.2f} × real time, {report['loop_cpu_percent']:.1f} % of a core"
     )
-    table.add_row("ran on", f"{report['device']} ({report['device_chip']}), {report['provider']}")
-    table.add_row("policy", f"{report['policy']} sha256 {report['policy_sha256'][:12]}…")
+    table.add_row("ran on", _plain(f"{report['device']} ({report['device_chip']}), {report['provider']}"))
+    table.add_row("policy", _plain(f"{report['policy']} sha256 {report['policy_sha256'][:12]}…"))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _PLAIN_COLUMNS
-    console.print(table)
+    with console.capture() as capture:
+        console.print(table)
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Text that comes from files: neither markup nor terminal controls in it work."""
+    return escape(one_line(text))
 
 
 def _twist(values: list[float] | None) -> str:

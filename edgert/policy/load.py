@@ -12,6 +12,7 @@ from edgert import assets
 from edgert.contract.document import METADATA_KEY, check_schema, overlay, parse_contract
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError, UnknownNameError
+from edgert.files import is_path
 from edgert.policy.model import PolicyFile, read_policy
 from edgert.tables import Table, read_json, read_toml
 
@@ -39,8 +40,8 @@ def locate(model: str) -> Path:
     Raises:
         UnknownNameError: it is neither a path nor the name of a bundled model.
     """
-    path = Path(model)
-    if path.suffix or os.sep in model or path.is_absolute():
+    if is_path(model):
+        path = Path(model)
         return path / "policy.onnx" if path.is_dir() and (path / "policy.onnx").is_file() else path
     try:
         return assets.find("models", model) / "policy.onnx"
@@ -50,7 +51,7 @@ def locate(model: str) -> Path:
         ) from error
 
 
-def load_policy(model: str, contract_path: Path | None = None) -> LoadedPolicy:
+def load_policy(model: str | Path, contract_path: Path | None = None) -> LoadedPolicy:
     """Read a policy and work out its contract.
 
     The model's own metadata (`edgert.contract`) lies below; `contract_path`, or else `policy.toml` beside the model,
@@ -60,7 +61,7 @@ def load_policy(model: str, contract_path: Path | None = None) -> LoadedPolicy:
         IntegrityError: the model or its external data cannot be used.
         ContractError: no contract is found, or it is malformed.
     """
-    path = locate(model)
+    path = locate(str(model)) if isinstance(model, str) else model
     file = read_policy(path)
     provenance: dict[str, str] = {}
     document: dict[str, Any] = {}
@@ -75,7 +76,7 @@ def load_policy(model: str, contract_path: Path | None = None) -> LoadedPolicy:
         sources.append(where)
     sidecar = contract_path or path.parent / SIDECAR
     overrides: tuple[str, ...] = ()
-    if contract_path is not None or sidecar.is_file():
+    if contract_path is not None or os.path.lexists(sidecar):
         source = f"{'user' if contract_path is not None else 'sidecar'} ({sidecar.name})"
         over = read_toml(sidecar, kind="contract")
         if "schema" in over or "schema" not in document:
@@ -88,7 +89,7 @@ def load_policy(model: str, contract_path: Path | None = None) -> LoadedPolicy:
         raise ContractError(
             f"policy {path} does not say what its numbers mean",
             found=f"no '{METADATA_KEY}' metadata and no {SIDECAR} beside it",
-            expected=f"a contract for outputs {', '.join(file.outputs)}",
+            expected=f"a contract for a model that takes {', '.join(file.inputs)} and gives {', '.join(file.outputs)}",
             hint=f"Write {sidecar} or name one with --contract; docs/policy-toml.md shows how",
         )
     contract = parse_contract(document, " over ".join(reversed(sources)), provenance)

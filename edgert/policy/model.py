@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from edgert.errors import IntegrityError
+from edgert.files import regular_size
 
 MAX_MODEL_BYTES: Final = 2**31 - 1
 """Largest `.onnx` that protobuf can hold."""
@@ -30,11 +31,13 @@ class PolicyFile:
     """
 
     path: Path
-    data: bytes
+    data: bytes = field(repr=False)
     external: tuple[str, ...]
     sha256: str
     metadata: dict[str, str]
     opset: int
+    inputs: tuple[str, ...]
+    """Name and shape of each input, for messages."""
     outputs: tuple[str, ...]
 
 
@@ -56,6 +59,7 @@ def read_policy(path: Path) -> PolicyFile:
     _add(digest, "", data)
     for name in external:
         _add_file(digest, name, _external_path(path, name))
+    weights = {tensor.name for tensor in model.graph.initializer}
     opsets = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     return PolicyFile(
         path=path,
@@ -64,26 +68,21 @@ def read_policy(path: Path) -> PolicyFile:
         sha256=digest.hexdigest() if external else hashlib.sha256(data).hexdigest(),
         metadata={entry.key: entry.value for entry in model.metadata_props},
         opset=max(opsets, default=0),
+        inputs=tuple(_named_shape(entry) for entry in model.graph.input if entry.name not in weights),
         outputs=tuple(output.name for output in model.graph.output),
     )
 
 
+def _named_shape(entry: Any) -> str:
+    dims = entry.type.tensor_type.shape.dim
+    return f"{entry.name}" + str([dim.dim_value or dim.dim_param or "?" for dim in dims]).replace("'", "")
+
+
 def _read_bytes(path: Path) -> bytes:
-    try:
-        if path.is_dir():
-            raise IntegrityError(f"policy {path} is a folder", expected="an .onnx file in it")
-        size = path.stat().st_size
-        if size > MAX_MODEL_BYTES:
-            raise IntegrityError(
-                f"policy {path} is too large", found=f"{size} bytes", expected=f"at most {MAX_MODEL_BYTES}"
-            )
-        if not path.is_file():
-            raise IntegrityError(f"policy {path} is not a regular file", expected="an .onnx file")
-        return path.read_bytes()
-    except OSError as error:
-        raise IntegrityError(
-            f"cannot read policy {path}", found=error.strerror or error, hint="Check the path and its permissions"
-        ) from error
+    size = regular_size(path, "policy")
+    if size > MAX_MODEL_BYTES:
+        raise IntegrityError(f"policy {path} is too large", found=f"{size} bytes", expected=MAX_MODEL_BYTES)
+    return path.read_bytes()
 
 
 def _parse(path: Path, data: bytes) -> Any:
@@ -114,25 +113,38 @@ def _parse(path: Path, data: bytes) -> Any:
             expected="a graph with outputs",
             hint="Copy or export it again",
         )
+    for message in _messages(model):
+        for entry, value in message.ListFields():
+            texts = value if entry.is_repeated else (value,)
+            if entry.type == entry.TYPE_STRING and not all(isinstance(text, str) for text in texts):
+                raise IntegrityError(
+                    f"policy {path} holds text that is not UTF-8", found=f"in '{entry.name}'", hint="Export it again"
+                )
+    keys = [entry.key for entry in model.metadata_props]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if twice:
+        raise IntegrityError(f"policy {path} has metadata twice", found=", ".join(twice), expected="each key once")
     return model
 
 
 def _external_files(model: Any, path: Path) -> Iterator[str]:
     import onnx
 
-    for tensor in _tensors(model.graph):
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+    for tensor in _messages(model):
+        if not isinstance(tensor, onnx.TensorProto) or tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         places = {entry.key: entry.value for entry in tensor.external_data}
+        if len(places) != len(tensor.external_data):
+            raise IntegrityError(f"tensor '{tensor.name}' of policy {path} says twice where its data lies")
         name = places.get("location", "")
         target = _external_path(path, name)
-        if not target.is_file():
+        if not target.exists():
             raise IntegrityError(
                 f"policy {path} keeps its weights in '{name}', which is not there",
                 expected=f"{target}",
                 hint="Copy that file beside the model",
             )
-        size = target.stat().st_size
+        size = regular_size(target, "external data")
         if size > MAX_EXTERNAL_BYTES:
             raise IntegrityError(
                 f"external data {target} is too large", found=f"{size} bytes", expected=MAX_EXTERNAL_BYTES
@@ -140,7 +152,7 @@ def _external_files(model: Any, path: Path) -> Iterator[str]:
         try:
             end = int(places.get("offset", 0)) + int(places.get("length", 0))
         except ValueError:
-            end = -1
+            end = size + 1
         if not 0 <= end <= size:
             raise IntegrityError(
                 f"external data {target} of policy {path} is truncated or belongs to another model",
@@ -152,8 +164,16 @@ def _external_files(model: Any, path: Path) -> Iterator[str]:
 
 
 def _external_path(path: Path, name: str) -> Path:
-    folder = path.parent.resolve()
-    target = (folder / name).resolve()
+    try:
+        folder = path.parent.resolve()
+        target = (folder / name).resolve()
+        target.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise IntegrityError(
+            f"policy {path} refers to external data by a path that cannot be used",
+            found=name,
+            expected="a file beside it",
+        ) from error
     if not name or not target.is_relative_to(folder) or target == folder:
         raise IntegrityError(
             f"policy {path} refers to external data outside its folder",
@@ -164,17 +184,13 @@ def _external_path(path: Path, name: str) -> Path:
     return target
 
 
-def _tensors(graph: Any) -> Iterator[Any]:
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-            if attribute.HasField("g"):
-                yield from _tensors(attribute.g)
-            for subgraph in attribute.graphs:
-                yield from _tensors(subgraph)
+def _messages(message: Any) -> Iterator[Any]:
+    """A protobuf message and everything in it: tensors hide in attributes, functions and sparse values too."""
+    yield message
+    for entry, value in message.ListFields():
+        if entry.message_type is not None:
+            for part in value if entry.is_repeated else (value,):
+                yield from _messages(part)
 
 
 def _add(digest: Any, name: str, data: bytes) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.contract.spec import Contract
-from edgert.device.device import Device
+from edgert.device.device import Device, find_device
 from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
 from edgert.errors import ContractError, DeviceError, IntegrityError
 from edgert.policy.load import LoadedPolicy
@@ -73,7 +73,8 @@ class OnnxPolicy:
     first use and kept alive until others are.
     """
 
-    def __init__(self, loaded: LoadedPolicy, device: Device, nworld: int = 1) -> None:
+    def __init__(self, loaded: LoadedPolicy, device: Device | str = "cpu", nworld: int = 1) -> None:
+        device = find_device(device) if isinstance(device, str) else device
         self.contract = loaded.contract
         self.file = loaded.file
         self.device = device
@@ -93,15 +94,23 @@ class OnnxPolicy:
 
     def act(self, obs: Arrays, out: Arrays) -> None:
         """Fill `out` with the network's outputs for `obs`; both (nworld, ...), float32 unless the model differs."""
-        if obs is self.obs and out is self.out:
-            self._run(self._own)
-            return
+        try:
+            if obs is self.obs and out is self.out:
+                self._run(self._own)
+            else:
+                self._run(self._binding_of(obs, out))
+        except RuntimeError as error:  # what onnxruntime raises when a node fails
+            raise IntegrityError(f"policy {self.name} fails while it runs", found=error) from error
+
+    def _binding_of(self, obs: Arrays, out: Arrays) -> Any:
+        if not isinstance(obs, Mapping) or not isinstance(out, Mapping):
+            raise ContractError("a policy acts on mappings from ONNX name to array", found=type(obs).__name__)
         arrays = (*(obs.get(name) for name in self.obs), *(out.get(name) for name in self.out))
         binding, bound = self._other
         if len(bound) != len(arrays) or any(a is not b for a, b in zip(arrays, bound, strict=True)):
             binding = self._bind(obs, out)
             self._other = (binding, cast(tuple[npt.NDArray[Any], ...], arrays))  # kept alive with the binding
-        self._run(binding)
+        return binding
 
     def _bind(self, obs: Arrays, out: Arrays) -> Any:
         """A binding of the arrays by pointer; whoever keeps it keeps the arrays."""
@@ -145,6 +154,7 @@ def _session(loaded: LoadedPolicy, device: Device) -> Any:
         raise DeviceError(
             f"the installed onnxruntime cannot run on {device.name}", found=", ".join(available), expected=wanted
         )
+    runtime.set_default_logger_severity(_LOG_FATAL_ONLY)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -157,7 +167,10 @@ def _session(loaded: LoadedPolicy, device: Device) -> Any:
     # A model with external data has to be opened by path, for onnxruntime to find the data beside it.
     source: Any = str(file.path) if file.external else file.data
     try:
-        session = runtime.InferenceSession(source, options, providers=[wanted])
+        # Neither falls back to another provider nor takes settings from the model.
+        session = runtime.InferenceSession(
+            source, options, providers=[wanted], enable_fallback=0, read_config_from_model=0
+        )
     except Exception as error:  # onnxruntime has no common base class for its errors
         raise IntegrityError(
             f"onnxruntime {runtime.__version__} refuses policy {file.path}",
@@ -179,7 +192,8 @@ def _inputs(session: Any, loaded: LoadedPolicy, nworld: int) -> dict[str, npt.ND
             f"the contract's inputs are not those of policy {path}",
             found="contract: " + ", ".join(contract.inputs),
             expected="the model's " + ", ".join(f"{name}{entry.shape}" for name, entry in have.items()),
-            hint="Name each ONNX input as [inputs.<name>] in policy.toml",
+            hint="Name each ONNX input as [inputs.<name>] in policy.toml; recurrent state, time_step and images are "
+            "not supported by this version",
         )
     arrays = {}
     for name, spec in contract.inputs.items():
@@ -204,7 +218,7 @@ def _inputs(session: Any, loaded: LoadedPolicy, nworld: int) -> dict[str, npt.ND
 
 
 def _outputs(session: Any, loaded: LoadedPolicy, obs: Arrays, nworld: int) -> dict[str, npt.NDArray[Any]]:
-    """Arrays for every output, of the shapes that one run on zeros gives."""
+    """An array for the action, of the shape that one run on zeros gives; other outputs are not computed."""
     contract, path = loaded.contract, loaded.file.path
     names = [entry.name for entry in session.get_outputs()]
     action = contract.action
@@ -215,15 +229,10 @@ def _outputs(session: Any, loaded: LoadedPolicy, obs: Arrays, nworld: int) -> di
             expected="the name in [action] output of the contract",
         )
     try:
-        values = session.run(names, dict(obs))
+        (value,) = session.run([action.output], dict(obs))
     except Exception as error:  # onnxruntime has no common base class for its errors
         raise IntegrityError(f"policy {path} fails on its first run", found=error, hint="Check the export") from error
-    arrays = {}
-    for name, value in zip(names, values, strict=True):
-        if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
-            raise ContractError(f"output '{name}' of policy {path} is not numeric", found=type(value).__name__)
-        arrays[name] = np.zeros(value.shape, value.dtype)
-    found = arrays[action.output]
+    found = value if isinstance(value, np.ndarray) else np.zeros(0)
     shape: tuple[int, ...] = found.shape
     if shape != (nworld, len(action.joints)) or found.dtype.kind != "f":
         raise ContractError(
@@ -232,7 +241,7 @@ def _outputs(session: Any, loaded: LoadedPolicy, obs: Arrays, nworld: int) -> di
             expected=f"float[{nworld}, {len(action.joints)}], one number for each joint of the action",
             hint="Correct [joints] names or [action] joints in policy.toml",
         )
-    return arrays
+    return {action.output: np.zeros(found.shape, found.dtype)}
 
 
 def _dtype(entry: Any, path: Any) -> np.dtype[Any]:

@@ -54,9 +54,11 @@ class Controller:
         self._bounds = None if action.clip is None else tuple(np.full(nact, bound) for bound in action.clip)
         joints = len(contract.joints)
         self._q = np.array([contract.default_pos])
-        # Where the action moves every joint in order, targets are computed in the command itself.
-        self._joints = None if action.joints == contract.joints else [contract.joints.index(n) for n in action.joints]
-        self._target = self._q[0] if self._joints is None else np.zeros(nact)
+        self._row = self._q[0]
+        every = action.joints == contract.joints
+        self._joints: Any = slice(None) if every else [contract.joints.index(name) for name in action.joints]
+        self._target = np.zeros(nact)
+        self._observations = [array[0] for array in policy.obs.values()]
         self.out = JointCommand(
             q=self._q,
             qd=_frozen(np.zeros((1, joints))),
@@ -75,19 +77,16 @@ class Controller:
         self._phase[0] = 0.0
 
     def act(self) -> bool:
-        """Observe, infer, and write the target into `out`; False if the network's action was not finite.
+        """Observe, infer, and write the target into `out`; False, and `out` as it was, if a number was not finite.
 
-        `out` keeps its last finite target then.
+        `problem()` then tells which.
         """
         for plan in self._plans:
             plan()
         policy = self.policy
         policy.act(policy.obs, policy.out)
-        last = self._last_row
+        last, target = self._last_row, self._target
         last[:] = self._raw
-        if not isfinite(last.dot(last)):
-            return False
-        target = self._target
         if self._bounds is None:
             np.multiply(last, self._scale, out=target)
         else:
@@ -95,21 +94,32 @@ class Controller:
             np.minimum(target, self._bounds[1], out=target)
             np.multiply(target, self._scale, out=target)
         np.add(target, self._offset, out=target)
-        if self._joints is not None:
-            self._q[0, self._joints] = target
+        if not isfinite(target.dot(target) + last.dot(last) + sum(row.dot(row) for row in self._observations)):
+            return False
+        self._row[self._joints] = target
         if self._gait is not None:
             self._phase[0] = next_phase(self._phase.item(), self._gait, self._dt, self.command[0])
         return True
 
-    def observation_is_finite(self) -> bool:
-        """Whether the last observation holds finite numbers only."""
-        return all(bool(np.isfinite(array).all()) for array in self.policy.obs.values())
+    def problem(self) -> str:
+        """What was not finite, or too large to be squared: the first such number of observation, action or target."""
+        contract = self.policy.contract
+        for name, spec in contract.inputs.items():
+            found = _unusable(self.policy.obs[name][0])
+            if found is not None:
+                terms = [term.name for term in spec.terms for _ in range(term.dim)]
+                return f"{found[1]:g} in its observation of '{terms[found[0]]}'"
+        for values in (self._last_row, self._target):
+            found = _unusable(values)
+            if found is not None:
+                return f"{found[1]:g} for joint '{contract.action.joints[found[0]]}'"
+        return "numbers that are too large"
 
-    def worst_action(self) -> str:
-        """The joint whose action is not finite, for a message."""
-        bad = np.flatnonzero(~np.isfinite(self._last_row))
-        index = int(bad[0]) if len(bad) else 0
-        return f"{self._last_row[index]} for joint '{self.policy.contract.action.joints[index]}'"
+
+def _unusable(values: Any) -> tuple[int, float] | None:
+    with np.errstate(over="ignore"):
+        bad = np.flatnonzero(~np.isfinite(values * values))
+    return (int(bad[0]), float(values[bad[0]])) if len(bad) else None
 
 
 def _frozen(array: Any) -> Any:

@@ -109,7 +109,8 @@ def run_loop(
     )
     period_s = controller.policy.contract.period_s
     watch = _Watch(state, fall, period_s, trace)
-    with _no_garbage_collection():
+    # Overflow is judged by the controller, number by number, and not by a warning of NumPy.
+    with _no_garbage_collection(), np.errstate(over="ignore", invalid="ignore"):
         started, cpu = time.perf_counter(), time.process_time()
         rate = Rate(period_s, clock)
         try:
@@ -122,7 +123,7 @@ def run_loop(
                 robot.observe(state)
                 if not controller.act():
                     trace.outcome = "safety_stop"
-                    trace.reason = f"the policy's action at step {step} is {controller.worst_action()}; it was not sent"
+                    trace.reason = f"the policy at step {step} gave or saw {controller.problem()}; nothing was sent"
                     break
                 robot.command(controller.out)
                 done = clock.now_ns()
@@ -159,16 +160,16 @@ def warm_up(robot: SimulatedRobot, controller: Controller, state: RobotState) ->
         ContractError: the first observation or action is not finite. Nothing was commanded.
     """
     robot.observe(state)
-    for _ in range(WARM_UP_RUNS):
-        if not controller.act():
-            seen = "finite" if controller.observation_is_finite() else "not finite"
-            raise ContractError(
-                f"policy {controller.policy.name} gives no usable action",
-                found=controller.worst_action(),
-                expected="finite numbers",
-                hint=f"Its first observation is {seen}; check the export, and the normaliser in it",
-            )
-        controller.reset()
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(WARM_UP_RUNS):
+            if not controller.act():
+                raise ContractError(
+                    f"policy {controller.policy.name} gives no usable action at the start",
+                    found=controller.problem(),
+                    expected="finite numbers",
+                    hint="Check the contract's scales, the export, and the normaliser in it",
+                )
+            controller.reset()
 
 
 class _Watch:
@@ -211,9 +212,13 @@ class _Watch:
         return self._down >= self._patience
 
     def why(self) -> str:
-        """What the fall looked like."""
+        """What the fall looked like, and the limits."""
+        assert self._fall is not None
         tilt = acos(max(-1.0, min(1.0, self._upright)))
-        return f"base tilted {tilt:.2f} rad at a height of {self._height:.2f} m"
+        return (
+            f"base tilted {tilt:.2f} rad (limit {self._fall.tilt_rad:.2f}) at a height of {self._height:.2f} m "
+            f"(limit {self._fall.height_m:.2f}) for {FALL_DEBOUNCE_S:g} s"
+        )
 
     def _peak(self, values: Any) -> float:
         return float(np.abs(values, out=self._magnitude).max())

@@ -6,13 +6,12 @@ Opening reads the policy, works out its contract, builds the scene for it and st
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -23,10 +22,12 @@ from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
 from edgert.robot import SimRobot
 from edgert.runtime import summary
 from edgert.runtime.controller import Controller
-from edgert.runtime.loop import FallRule, Trace, run_loop
+from edgert.runtime.loop import FallRule, Trace, run_loop, warm_up
+from edgert.runtime.notes import beginning, differences, meaning
 from edgert.sim.actuators import Actuators
 from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene, build, drive_summary, physics_steps
+from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import ResetDraws, spread
 from edgert.task.task import Task, load_task
 
@@ -120,6 +121,7 @@ class Session:
             "loop_cpu_percent": 100.0 * trace.cpu_s / trace.wall_s if trace.wall_s > 0.0 else 0.0,
             "outcome": trace.outcome,
             "reason": trace.reason,
+            "notes": self.notes,
             "physics_warnings": trace.warnings,
             "metrics": summary.metrics(trace, self.command, motion.get("mean_velocity")),
         }
@@ -144,10 +146,7 @@ def open_session(options: RunOptions) -> Session:
     Raises:
         EdgertError: the policy, contract, scene, device or command cannot be used or do not fit together.
     """
-    if not 0.0 < options.seconds <= MAX_SECONDS:
-        raise UnsupportedError(
-            "--seconds is out of range", found=options.seconds, expected=f"above 0 to {MAX_SECONDS:g}"
-        )
+    _check(options)
     device = find_device(options.device)
     loaded = load_policy(options.model, options.contract)
     contract = loaded.contract
@@ -163,13 +162,16 @@ def open_session(options: RunOptions) -> Session:
     )
     nstep = physics_steps(contract.control_hz, scene)
     notes = [f"{field} overridden by {source}" for field, source in (o.split(": ", 1) for o in loaded.overrides)]
-    notes.append(drive_summary(scene, options.actuators))
+    notes += [*meaning(contract), drive_summary(scene, options.actuators), beginning(scene, task)]
+    if task is not None:
+        notes += differences(contract, task)
     command = _command(options, contract, notes)
     with ExitStack() as resources:
         policy = resources.enter_context(OnnxPolicy(loaded, device))
         robot = resources.enter_context(SimRobot(scene, contract, gains_from_scene=options.actuators == "scene"))
         start = _start(robot, scene, task, options.seed)
         controller = Controller(policy, robot.allocate(), command, robot.name)
+        warm_up(robot, controller, robot.allocate())
         return Session(
             options=options,
             loaded=loaded,
@@ -185,6 +187,23 @@ def open_session(options: RunOptions) -> Session:
             start=start,
             notes=notes,
             _resources=resources.pop_all(),
+        )
+
+
+def _check(options: RunOptions) -> None:
+    """Refuse values that cannot be meant, whoever set them."""
+    seconds, seed, command = options.seconds, options.seed, options.command
+    if not is_number(seconds) or not 0.0 < seconds <= MAX_SECONDS:
+        raise UnsupportedError("--seconds is out of range", found=seconds, expected=f"above 0 to {MAX_SECONDS:g}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UnsupportedError("--seed is wrong", found=seed, expected="a whole number, 0 or more")
+    if options.actuators not in get_args(Actuators):
+        raise UnsupportedError("--actuators is wrong", found=options.actuators, expected=", ".join(get_args(Actuators)))
+    if command is not None and (
+        len(command) != 3 or not all(is_number(value) and abs(value) <= MAX_MAGNITUDE for value in command)
+    ):
+        raise ContractError(
+            "--command is wrong", found=command, expected="three finite numbers: vx, vy in m/s, wz in rad/s"
         )
 
 
@@ -206,8 +225,6 @@ def _command(options: RunOptions, contract: Contract, notes: list[str]) -> tuple
             )
         return ()
     command = DEFAULT_TWIST if options.command is None else options.command
-    if not all(math.isfinite(value) for value in command):
-        raise ContractError("--command is not finite", found=command, expected="three numbers: vx, vy m/s, wz rad/s")
     for name, value, trained in zip(("vx", "vy", "wz"), command, spec.ranges(), strict=True):
         if trained is not None and not trained[0] <= value <= trained[1]:
             notes.append(

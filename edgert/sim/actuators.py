@@ -57,6 +57,7 @@ def _make_position(actuator: Any, joint: str, kp: float, kd: float, *, autolimit
     actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_FALSE
     actuator.actlimited = mujoco.mjtLimited.mjLIMITED_FALSE
     actuator.inheritrange = 0.0
+    actuator.group = 0
     actuator.delay = 0.0
     actuator.interp = 0
 
@@ -163,6 +164,20 @@ def check_own(model: mujoco.MjModel, path: Path, driven: dict[str, list[int]]) -
                 found=f"gear {gear:g}",
                 expected="gear 1",
                 hint=hint,
+            )
+
+
+def check_enabled(model: mujoco.MjModel, path: Path, used: Sequence[int]) -> None:
+    """Refuse a scene whose options switch actuation off, in all or for the group of an actuator that is used."""
+    if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION:
+        raise RobotError(f"scene {path} switches actuation off", hint='Remove <flag actuation="disable"/>')
+    for actuator in used:
+        group = int(model.actuator_group[actuator])
+        if 0 <= group < 31 and model.opt.disableactuator & (1 << group):
+            raise RobotError(
+                f"scene {path} switches actuator '{model.actuator(actuator).name}' off",
+                found=f"actuatorgroupdisable contains group {group}",
+                hint="Remove the group from <option actuatorgroupdisable>",
             )
 
 

@@ -6,6 +6,8 @@ oracle that tests compare with). One MjData serves all worlds of a thread, so me
 
 from __future__ import annotations
 
+import logging
+import os
 from types import TracebackType
 from typing import Any, cast
 
@@ -14,21 +16,47 @@ import mujoco.batch
 import numpy as np
 import numpy.typing as npt
 
-from edgert.errors import UnsupportedError
+from edgert.errors import RobotError, UnsupportedError
 from edgert.sim.protocol import DIVERGED, Floats, Mask
+
+_LOG = logging.getLogger(__name__)
+MAX_WORLDS = 10_000_000
+MAX_THREADS = 4_096
+
+
+def check_count(what: str, value: object, low: int, high: int) -> int:
+    """A whole number within bounds, or a refusal."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise UnsupportedError(
+            f"the number of {what} is wrong", found=value, expected=f"a whole number, {low} to {high}"
+        )
+    return int(value)
 
 
 class BatchSim:
     """`nworld` worlds of `model` on `nthread` threads (0: one per CPU, never more than worlds)."""
 
     def __init__(self, model: mujoco.MjModel, nworld: int = 1, nthread: int = 0) -> None:
-        if nworld < 1:
-            raise UnsupportedError("a simulation needs at least one world", found=nworld)
+        nworld, nthread = check_count("worlds", nworld, 1, MAX_WORLDS), check_count("threads", nthread, 0, MAX_THREADS)
+        needed = 2 * nworld * mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION) * 8
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > memory:
+            raise UnsupportedError(
+                f"{nworld} worlds do not fit into the memory of this computer",
+                found=f"{needed / 2**30:.1f} GiB at least",
+                expected=f"at most {memory / 2**30:.1f} GiB",
+            )
+        if mujoco.get_mju_user_warning() is None:
+            # MuJoCo would write MUJOCO_LOG.TXT into the working folder; `warnings` and `diverged` count instead.
+            mujoco.set_mju_user_warning(_LOG.debug)
         self.model = model
         self.nworld = nworld
         self.timestep_s = float(model.opt.timestep)
         # The type stubs of mujoco.batch leave its methods untyped.
-        self._batch: Any = mujoco.batch.Batch(model, nsim=nworld, nthread=min(nthread, nworld) if nthread else 0)
+        try:
+            self._batch: Any = mujoco.batch.Batch(model, nsim=nworld, nthread=min(nthread, nworld) if nthread else 0)
+        except (MemoryError, RuntimeError, ValueError) as error:
+            raise RobotError(f"MuJoCo cannot run {nworld} worlds of this scene", found=error) from error
         self._state: Floats = self._batch.state
         self._warning: npt.NDArray[np.int32] = self._batch.warning  # live, (nworld, nwarning, [lastinfo, number])
 
@@ -42,19 +70,31 @@ class BatchSim:
 
     def set_const(self, mask: Mask | None = None) -> None:
         """See `Sim.set_const`."""
-        self._batch.set_const(mask)
+        try:
+            self._batch.set_const(mask)
+        except (mujoco.batch.SimulationError, AttributeError) as error:
+            raise self._refused(error) from error
 
     def reset(self, mask: Mask | None = None, keyframe: int = -1) -> None:
         """See `Sim.reset`."""
-        self._batch.reset(mask, keyframe=keyframe, stage=mujoco.mjtStage.mjSTAGE_NONE)
+        try:
+            self._batch.reset(mask, keyframe=keyframe, stage=mujoco.mjtStage.mjSTAGE_NONE)
+        except (mujoco.batch.SimulationError, AttributeError) as error:
+            raise self._refused(error) from error
 
     def forward(self, mask: Mask | None = None) -> None:
         """See `Sim.forward`."""
-        self._batch.forward(mask)
+        try:
+            self._batch.forward(mask)
+        except (mujoco.batch.SimulationError, AttributeError) as error:
+            raise self._refused(error) from error
 
     def step(self, nstep: int = 1) -> None:
         """See `Sim.step`."""
-        self._batch.step(nstep=nstep)
+        try:
+            self._batch.step(nstep=nstep)
+        except (mujoco.batch.SimulationError, AttributeError) as error:
+            raise self._refused(error) from error
 
     def state(self) -> Floats:
         """See `Sim.state`."""
@@ -71,6 +111,13 @@ class BatchSim:
     def diverged(self) -> Mask:
         """See `Sim.diverged`."""
         return cast(Mask, np.any(self._warning[:, DIVERGED, 1], axis=1))
+
+    def _refused(self, error: Exception) -> RobotError:
+        if self._batch is None:
+            return RobotError("the simulation is closed")
+        if isinstance(error, AttributeError):
+            raise error  # a bug, not a refusal
+        return RobotError("MuJoCo cannot simulate this scene", found=error)
 
     def close(self) -> None:
         """See `Sim.close`."""

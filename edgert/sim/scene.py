@@ -18,7 +18,8 @@ import mujoco
 import numpy as np
 
 from edgert.errors import ContractError, IntegrityError, RobotError
-from edgert.sim.actuators import Actuators, actuators_on, check_own, some, supply, torque_limit
+from edgert.files import regular_size
+from edgert.sim.actuators import Actuators, actuators_on, check_enabled, check_own, some, supply, torque_limit
 from edgert.sim.protocol import Floats
 
 _SCALAR_JOINTS = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
@@ -57,23 +58,12 @@ def load_spec(path: Path) -> mujoco.MjSpec:
     Raises:
         IntegrityError: missing, unreadable, too large, or not a scene that MuJoCo accepts.
     """
-    try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise IntegrityError(f"scene {path} is not a file", expected="an MJCF file (.xml)")
-        with path.open("rb"):
-            pass
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise IntegrityError(
-            f"cannot read scene {path}",
-            found=getattr(error, "strerror", None) or error,
-            hint="Check the path and its permissions",
-        ) from error
+    size = regular_size(path, "scene")
     if size > MAX_SCENE_BYTES:
         raise IntegrityError(f"scene {path} is too large", found=f"{size} bytes", expected=f"at most {MAX_SCENE_BYTES}")
     try:
         spec = mujoco.MjSpec.from_file(os.fspath(path))
-    except (ValueError, RuntimeError, mujoco.FatalError) as error:
+    except (TypeError, ValueError, RuntimeError, mujoco.FatalError) as error:  # TypeError: a path that is not UTF-8
         raise IntegrityError(f"scene {path} is not a valid MJCF model", found=error) from error
     timestep_s = float(spec.option.timestep)
     if not 0.0 < timestep_s < math.inf:  # MuJoCo compiles any number
@@ -146,11 +136,13 @@ def build(
             found=f"{model.nu} controls for {model.nactuator} actuators",
             expected="one control for each actuator",
         )
+    _check_numbers(model, path)
     joint_ids = [_joint_id(model, name) for name in joints]
     on_joint = actuators_on(model, joint_ids)
     if actuators == "scene":
         check_own(model, path, {name: on_joint[list(joints).index(name)] for name in driven})
     actuator_ids = [ids[0] if ids else -1 for ids in on_joint]
+    check_enabled(model, path, [actuator for actuator in actuator_ids if actuator >= 0])
     base_name, qpos_adr, dof_adr = _find_base(model, path, joints, base)
     keyframe = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_KEY, "home")
     return Scene(
@@ -178,14 +170,14 @@ def physics_steps(control_hz: float, scene: Scene) -> int:
     """
     timestep_s, period_s = float(scene.model.opt.timestep), 1.0 / control_hz
     ratio = period_s / timestep_s
-    nstep = round(ratio)
-    if nstep > MAX_DECIMATION:
+    if ratio > MAX_DECIMATION:
         raise ContractError(
             f"the control period of {period_s:g} s is too long for scene {scene.path}",
-            found=f"{nstep} timesteps of {timestep_s * 1e3:g} ms",
+            found=f"{ratio:g} timesteps of {timestep_s * 1e3:g} ms",
             expected=f"at most {MAX_DECIMATION}",
             hint="Check control_hz",
         )
+    nstep = round(ratio)
     if nstep < 1 or abs(ratio - nstep) > 1e-6 * ratio:
         raise ContractError(
             f"the control period of {period_s * 1e3:g} ms is no whole number of timesteps of scene {scene.path}",
@@ -194,6 +186,16 @@ def physics_steps(control_hz: float, scene: Scene) -> int:
             hint='Set <option timestep="…"/> in the scene, or control_hz in policy.toml',
         )
     return nstep
+
+
+def _check_numbers(model: mujoco.MjModel, path: Path) -> None:
+    """Refuse models with numbers that are not finite: MuJoCo would quietly start from somewhere else."""
+    fields = ("key_qpos", "key_qvel", "key_ctrl", "qpos0", "body_pos", "body_mass", "body_inertia", "dof_damping")
+    arrays = {name: getattr(model, name) for name in (*fields, "dof_armature", "dof_frictionloss", "geom_size")}
+    arrays |= {name: np.asarray(getattr(model.opt, name)) for name in ("gravity", "viscosity", "density", "wind")}
+    bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    if bad:
+        raise IntegrityError(f"scene {path} has numbers that are not finite", found=f"in {some(bad)}")
 
 
 def sensor_slices(model: mujoco.MjModel) -> dict[str, slice]:

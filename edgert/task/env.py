@@ -9,6 +9,7 @@ Info keys: `command` (3,) and `velocity` (3,) = vx, vy m/s, wz rad/s in the base
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +24,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from edgert.errors import UnsupportedError
-from edgert.task.task import load_task
+from edgert.sim.batch import check_count
+from edgert.task.task import Task, load_task
 from edgert.task.worlds import Worlds
 
 Observation = npt.NDArray[np.float32]
@@ -52,7 +54,7 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
     Args:
         num_envs: number of worlds.
         sim: name of a bundled sim, or a folder with a `task.toml`.
-        max_episode_steps: steps after which an episode is truncated; None: the task's episode length.
+        max_episode_steps: truncate episodes after fewer steps than the task's episode has.
         autoreset_mode: NEXT_STEP, SAME_STEP or DISABLED, as Gymnasium defines them.
         randomise: draw the task's randomisation at each reset.
         command: a fixed command instead of drawn ones.
@@ -81,12 +83,6 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         render_mode: str | None = None,
     ) -> None:
         _check_render_mode(render_mode)
-        if max_episode_steps is not None and max_episode_steps < 1:
-            raise UnsupportedError(
-                "an episode needs at least one step",
-                found=f"max_episode_steps={max_episode_steps}",
-                expected="1 or more",
-            )
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.task = load_task(sim)
         self.worlds = Worlds(self.task, num_envs, nthread=nthread, randomise=randomise, command=command)
@@ -96,7 +92,7 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         self.single_observation_space, self.single_action_space = _spaces(self.worlds)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._limit = self.task.episode_steps if max_episode_steps is None else max_episode_steps
+        self._limit = _limit(self.task, max_episode_steps)
         self.elapsed = np.zeros(num_envs, np.int64)
         self._done = np.zeros(num_envs, np.bool_)
         self._observation: Observation | None = None
@@ -222,6 +218,13 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         return infos
 
 
+def _limit(task: Task, max_episode_steps: int | None) -> int:
+    """Steps after which an episode is truncated: the task's length, or fewer."""
+    if max_episode_steps is None:
+        return task.episode_steps
+    return min(task.episode_steps, check_count("steps of an episode", max_episode_steps, 1, sys.maxsize))
+
+
 def _without(actions: npt.ArrayLike, resetting: Flags) -> npt.NDArray[Any]:
     """A copy of the actions with those of resetting worlds, which nobody judges, at 0."""
     result = np.array(actions)
@@ -254,7 +257,7 @@ def _checked_mask(mask: object, num_envs: int) -> Flags:
 
 
 class TaskEnv(gymnasium.Env[Observation, Action]):
-    """One world of a task; arguments as for `TaskVecEnv`. The episode length is Gymnasium's `TimeLimit`."""
+    """One world of a task; arguments as for `TaskVecEnv`. Episodes have the task's length, or less by a `TimeLimit`."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # declared so by Gymnasium
 
@@ -299,7 +302,8 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         worlds.resample()
         info = self._info()
         info |= {f"reward_{name}": float(values[0]) for name, values in worlds.reward_terms.items()}
-        return worlds.observe()[0], reward, terminated, False, info
+        truncated = bool(worlds.steps[0] >= self.task.episode_steps)
+        return worlds.observe()[0], reward, terminated, truncated, info
 
     def close(self) -> None:
         """Release the simulation."""

@@ -13,6 +13,7 @@ from edgert import assets
 from edgert.contract.document import check_schema, overlay, parse_contract
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError
+from edgert.files import is_path
 from edgert.sim.scene import MAX_DECIMATION, Scene, physics_steps
 from edgert.tables import Table, read_toml, show
 from edgert.task.rewards import REWARDS, RewardTerm
@@ -100,11 +101,11 @@ def load_task(name: str | Path) -> Task:
         UnknownNameError: no bundled sim has that name.
         ContractError: the file cannot be read, or a key is unknown, missing or wrong.
     """
-    path = Path(name)
-    if path.is_dir() and (path / "task.toml").is_file():
-        path = path / "task.toml"
-    elif path.suffix != ".toml":
-        path = assets.find("sims", str(name)) / "task.toml"
+    if not isinstance(name, Path) and not is_path(name):
+        path = assets.find("sims", name) / "task.toml"
+    else:
+        path = Path(name)
+        path = path if path.suffix == ".toml" else path / "task.toml"
     return parse_task(read_toml(path, kind="task"), path)
 
 
@@ -122,7 +123,7 @@ def parse_task(document: Mapping[str, object], path: Path) -> Task:
     rewards_table = table.table("rewards")
     rewards = rewards_table.each(lambda key, entry: _reward(rewards_table, key, entry, contract))
     task = Task(
-        name=path.parent.name,
+        name=path.parent.resolve().name,
         id=table.text("id", ""),
         scene=scene,
         contract=contract,
@@ -207,7 +208,7 @@ def _randomise(table: Table, contract: Contract) -> Randomisation:
     values: dict[str, object] = {}
     if entry.has("friction"):
         friction = entry.table("friction")
-        values |= {"friction": friction.range("range", lo=0.0), "friction_geoms": friction.names("geoms")}
+        values |= {"friction": friction.range("range", lo=1e-5), "friction_geoms": friction.names("geoms")}
         friction.close()
     if entry.has("mass"):
         mass = entry.table("mass")

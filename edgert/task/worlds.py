@@ -21,6 +21,7 @@ from edgert.sim.batch import BatchSim
 from edgert.sim.body import SimBody
 from edgert.sim.protocol import Floats, Mask
 from edgert.sim.scene import Scene, build
+from edgert.tables import MAX_MAGNITUDE
 from edgert.task.draws import Generators, ResetDraws, around, draw_commands, spread
 from edgert.task.randomise import Randomiser, randomised
 from edgert.task.rewards import RewardInputs, fallen
@@ -161,13 +162,19 @@ class Worlds:
         Raises:
             ContractError: the shape is wrong, or an action is not finite; nothing was stepped then.
         """
-        raw = np.asarray(actions, np.float64)
+        try:
+            raw = np.asarray(actions)
+            raw = raw.astype(np.float64, copy=False) if raw.dtype.kind in "fiu" else np.zeros(0)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ContractError("actions are not an array of numbers", found=error) from error
         if raw.shape != self.action.shape:
             raise ContractError("actions have the wrong shape", found=raw.shape, expected=self.action.shape)
-        if not np.isfinite(raw).all():
-            world = int(np.flatnonzero(~np.isfinite(raw).all(axis=1))[0])
+        if not (np.abs(raw) <= MAX_MAGNITUDE).all():
+            world = int(np.flatnonzero(~(np.abs(raw) <= MAX_MAGNITUDE).all(axis=1))[0])
             raise ContractError(
-                f"the action of world {world} is not finite", found=raw[world], expected="finite numbers"
+                f"the action of world {world} is not finite or absurd",
+                found=raw[world],
+                expected=f"finite numbers of at most {MAX_MAGNITUDE:g} in magnitude",
             )
         self._last_action[:] = self.action
         self.action[:] = raw
@@ -192,6 +199,8 @@ class Worlds:
             result[:] = observation
         else:
             np.add(observation, noise, out=result, casting="same_kind")  # added in float64, then rounded
+        if self.terminated.any():
+            result[~np.isfinite(result).all(axis=1)] = 0.0  # of a world that diverged
         return result
 
     def resample(self, mask: Mask | None = None) -> None:
@@ -285,6 +294,10 @@ class Worlds:
         if task.fall is not None:
             height = state.base_pos[:, 2]  # type: ignore[index]  # build_scene refused a fixed base
             self.terminated |= fallen(inputs.gravity, height, task.fall.tilt_rad, task.fall.height_m, np)
+        if self.terminated.any():  # a world that diverged may have no numbers left; a learner must not see NaN
+            lost = self.terminated & ~np.isfinite(self.reward)
+            self.reward[lost] = 0.0
+            self.reward_table[:, lost] = 0.0
 
 
 def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:

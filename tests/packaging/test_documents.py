@@ -69,6 +69,12 @@ def test_no_placeholder_is_left() -> None:
     assert [path.name for path in documents if re.search(r"@[A-Z]+@|TODO|TBD", path.read_text())] == []
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_python_examples_run(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks(ROOT / "docs/python.md", "python")[number], "python.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
 def test_readme_python_example_runs() -> None:
     (code,) = blocks(ROOT / "README.md", "python")
     exec(compile(code.replace("1024", "3"), "README.md", "exec"), {})

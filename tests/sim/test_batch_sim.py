@@ -267,7 +267,7 @@ def test_warnings_are_a_copy() -> None:
 
 @pytest.mark.parametrize("nworld", [0, -1])
 def test_no_world_is_refused(nworld: int) -> None:
-    with pytest.raises(UnsupportedError, match=f"at least one world: found {nworld}"):
+    with pytest.raises(UnsupportedError, match=f"the number of worlds is wrong: found {nworld}, expected"):
         BatchSim(MODELS["leg"], nworld)
 
 

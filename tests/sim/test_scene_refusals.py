@@ -128,7 +128,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    assert "is not a file: expected an MJCF file (.xml)" in refusal(IntegrityError, lambda: build_file(tmp_path))
+    assert "is a folder: expected a file in it" in refusal(IntegrityError, lambda: build_file(tmp_path))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

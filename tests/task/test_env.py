@@ -278,7 +278,7 @@ def test_a_masked_reset_starts_the_time_of_those_worlds_anew() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_an_episode_without_steps_is_refused(limit: int) -> None:
-    with pytest.raises(UnsupportedError, match=f"found max_episode_steps={limit}, expected 1 or more"):
+    with pytest.raises(UnsupportedError, match=f"steps of an episode is wrong: found {limit}, expected a whole number"):
         TaskVecEnv(1, max_episode_steps=limit)
 
 
@@ -307,7 +307,7 @@ def test_an_unknown_sim_is_refused(make: Any) -> None:
 
 
 def test_no_world_is_refused() -> None:
-    with pytest.raises(EdgertError, match="at least one world"):
+    with pytest.raises(EdgertError, match="the number of worlds is wrong: found 0"):
         TaskVecEnv(0)
 
 

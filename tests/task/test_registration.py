@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 ID = "edgert/Quadruped-v0"
 CASES = {
     "gymnasium first": f"import gymnasium, edgert\nassert '{ID}' in gymnasium.registry\nenv = gymnasium.make('{ID}')",
@@ -63,11 +66,28 @@ def test_the_import_hook_goes_away_once_gymnasium_is_there() -> None:
 def test_the_time_limit_is_the_tasks_and_may_be_changed() -> None:
     code = (
         "import edgert, gymnasium, numpy as np\nfrom edgert import load_task\n"
-        f"limit = load_task('quadruped').episode_steps\nassert gymnasium.spec('{ID}').max_episode_steps == limit\n"
+        "limit = load_task('quadruped').episode_steps\n"
         f"vector = gymnasium.make_vec('{ID}', num_envs=2)\nassert vector.unwrapped._limit == limit\n"
         f"vector = gymnasium.make_vec('{ID}', num_envs=2, max_episode_steps=7)\nassert vector.unwrapped._limit == 7\n"
         f"env = gymnasium.make('{ID}', max_episode_steps=2)\nenv.reset(seed=0)\n"
         "flags = [env.step(np.zeros(12, np.float32))[3] for _ in range(2)]\nassert flags == [False, True]\n"
+    )
+    result = python(code)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_task_of_ones_own_has_its_own_length(tmp_path: Path) -> None:
+    sim = tmp_path / "short"
+    shutil.copytree(ROOT / "sims/quadruped", sim)
+    text = (sim / "task.toml").read_text().replace("episode_s = 20.0", "episode_s = 0.1")
+    (sim / "task.toml").write_text(text)
+    code = (
+        "import gymnasium, numpy as np\n"
+        f"env = gymnasium.make('edgert:{ID}', sim={str(sim)!r})\nenv.reset(seed=0)\n"
+        "flags = [env.step(np.zeros(12, np.float32))[3] for _ in range(5)]\nassert flags == [False] * 4 + [True]\n"
+        f"envs = gymnasium.make_vec('{ID}', num_envs=2, sim={str(sim)!r})\nenvs.reset(seed=0)\n"
+        "flags = [envs.step(np.zeros((2, 12), np.float32))[3].all() for _ in range(5)]\n"
+        "assert flags == [False] * 4 + [True]\n"
     )
     result = python(code)
     assert result.returncode == 0, result.stderr

@@ -1,0 +1,44 @@
+"""Opening files that nobody vouches for: regular files only, so that no pipe or device is ever waited for."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from edgert.errors import EdgertError, IntegrityError
+
+
+def regular_size(path: Path, what: str, refusal: type[EdgertError] = IntegrityError) -> int:
+    """The size in bytes of a readable regular file.
+
+    Args:
+        path: the file.
+        what: how messages call it, such as "policy".
+        refusal: the error to raise.
+
+    Raises:
+        EdgertError: as `refusal`: missing, unreadable, a folder, a pipe or a device.
+    """
+    try:
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode):
+            with path.open("rb"):
+                return status.st_size
+    except (OSError, ValueError, RuntimeError) as error:  # ValueError: a NUL in the path; RuntimeError: a loop of links
+        raise refusal(
+            f"cannot read {what} {path}",
+            found=getattr(error, "strerror", None) or error,
+            hint="Check the path and its permissions",
+        ) from error
+    if stat.S_ISDIR(status.st_mode):
+        raise refusal(f"{what} {path} is a folder", expected="a file in it")
+    raise refusal(f"{what} {path} is no regular file", expected="a file, not a pipe or device")
+
+
+def is_path(name: str) -> bool:
+    """Whether a name that a user gave is a path: it has a separator, a suffix or a leading dot.
+
+    A bare word names bundled data, whatever lies in the working folder.
+    """
+    return "/" in name or os.sep in name or name.startswith(".") or bool(Path(name).suffix)
