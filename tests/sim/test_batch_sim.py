@@ -11,7 +11,7 @@ import pytest
 from scenes import leg_xml
 from support import QUADRUPED
 
-from edgert.errors import UnsupportedError
+from edgert.errors import RobotError, UnsupportedError
 from edgert.sim import BatchSim, SequentialSim, Sim
 from edgert.task.worlds import build_scene
 
@@ -282,3 +282,23 @@ def test_sims_are_context_managers() -> None:
             sim.step()
             assert sim.timestep_s == 0.002
             assert sim.nworld == 1
+
+
+@pytest.mark.parametrize("nworld", [True, 1.5, "2", None, 10**9])
+def test_a_number_of_worlds_that_is_none_is_refused(nworld: Any) -> None:
+    with pytest.raises(UnsupportedError, match="the number of worlds is wrong"):
+        BatchSim(mujoco.MjModel.from_xml_string("<mujoco/>"), nworld)
+
+
+def test_more_worlds_than_memory_are_refused_before_they_are_made() -> None:
+    model = build_scene(QUADRUPED, delay_s=1.0).model  # a delay line of 200 samples for each joint
+    with pytest.raises(UnsupportedError, match=r"10000000 worlds do not fit into the memory .* GiB at least"):
+        BatchSim(model, 10_000_000)
+
+
+def test_a_closed_simulation_says_so() -> None:
+    sim = BatchSim(mujoco.MjModel.from_xml_string("<mujoco/>"))
+    sim.close()
+    for call in (sim.step, sim.reset, sim.forward, sim.set_const):
+        with pytest.raises(RobotError, match="the simulation is closed"):
+            call()
