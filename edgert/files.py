@@ -36,6 +36,15 @@ def regular_size(path: Path, what: str, refusal: type[EdgertError] = IntegrityEr
     raise refusal(f"{what} {path} is no regular file", expected="a file, not a pipe or device")
 
 
+def read_regular(path: Path, what: str, refusal: type[EdgertError] = IntegrityError) -> bytes:
+    """The bytes of a readable regular file; raises as `regular_size` does."""
+    regular_size(path, what, refusal)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise refusal(f"cannot read {what} {path}", found=error.strerror or error, hint="Check the disk") from error
+
+
 def is_path(name: str) -> bool:
     """Whether a name that a user gave is a path: it has a separator, a suffix or a leading dot.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from edgert.errors import ContractError
-from edgert.files import regular_size
+from edgert.files import read_regular, regular_size
 
 MAX_FILE_BYTES: Final = 1 << 20
 """Largest table file that is read; real ones are a few kilobytes."""
@@ -43,7 +43,7 @@ def read_toml(path: Path, *, kind: str) -> dict[str, Any]:
         raise ContractError(
             f"{kind} file {path} is too large", found=f"over {MAX_FILE_BYTES} bytes", expected="a few kilobytes of TOML"
         )
-    data = path.read_bytes()
+    data = read_regular(path, f"{kind} file", ContractError)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -6,11 +6,12 @@ Exit codes: 0 done, 1 a bug (with its traceback), 2 usage or refused input, 3 sa
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -71,7 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def say(text: str) -> None:
     """One line on stderr, with nothing in it that a terminal would obey: names come from files of strangers."""
-    click.echo(one_line(text), err=True)
+    with suppress(OSError):  # nobody listens; the exit code still tells
+        click.echo(one_line(text), err=True)
+
+
+def interrupted_by(error: BaseException) -> None:
+    """Raise KeyboardInterrupt if that is what an import really failed of: native modules hide it."""
+    if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+        raise KeyboardInterrupt from error
 
 
 @contextmanager
@@ -79,10 +87,11 @@ def output() -> Iterator[None]:
     """Writing results to stdout: a reader that went away ends the program quietly, a full disk is a refusal."""
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError as error:
-        # What is left in the buffer would fail again when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:  # what is left in the buffer would fail again when Python exits
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise click.exceptions.Exit(EXIT_BROKEN_PIPE) from error
         raise EdgertError("the result cannot be written", found=error.strerror or error) from error
@@ -107,4 +116,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         say("edgert: interrupted")
         return EXIT_INTERRUPTED
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        say(f"edgert: the result cannot be written: {error.strerror}")  # of --help, which click prints by itself
+        return EXIT_BROKEN_PIPE if error.errno == errno.EPIPE else EXIT_REFUSED
     return outcome if isinstance(outcome, int) else 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, output, say
+from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, interrupted_by, output, say
 from edgert.errors import DeviceError
 
 _EXIT = {"completed": 0, "fell": EXIT_SAFETY, "safety_stop": EXIT_SAFETY, "interrupted": EXIT_INTERRUPTED}
@@ -61,6 +61,7 @@ def policy(as_json: bool, contract: str | None, **values: Any) -> int:
     try:
         import mujoco  # noqa: F401
     except (ImportError, RuntimeError) as error:
+        interrupted_by(error)
         raise DeviceError("MuJoCo cannot be imported", found=error, hint="Check the variable MUJOCO_GL") from error
     from edgert.runtime import RunOptions, open_session
 

@@ -57,6 +57,8 @@ def import_onnxruntime() -> ModuleType:
             "no onnxruntime is installed, which runs the policy", hint='Run: pip install "edgert[cpu]"'
         ) from error
     except ImportError as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
         raise DeviceError("onnxruntime cannot be imported", found=error, hint="Reinstall it for this Python") from error
     if module.__file__ is None:  # what is left when one of two distributions was removed: a folder without code
         raise DeviceError(

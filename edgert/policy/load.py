@@ -42,7 +42,7 @@ def locate(model: str) -> Path:
     """
     if is_path(model):
         path = Path(model)
-        return path / "policy.onnx" if path.is_dir() and (path / "policy.onnx").is_file() else path
+        return path / "policy.onnx" if not path.suffix and os.path.isfile(path / "policy.onnx") else path
     try:
         return assets.find("models", model) / "policy.onnx"
     except UnknownNameError as error:

@@ -7,13 +7,14 @@ and every external data file, by name and bytes.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from edgert.errors import IntegrityError
-from edgert.files import regular_size
+from edgert.files import read_regular, regular_size
 
 MAX_MODEL_BYTES: Final = 2**31 - 1
 """Largest `.onnx` that protobuf can hold."""
@@ -82,7 +83,7 @@ def _read_bytes(path: Path) -> bytes:
     size = regular_size(path, "policy")
     if size > MAX_MODEL_BYTES:
         raise IntegrityError(f"policy {path} is too large", found=f"{size} bytes", expected=MAX_MODEL_BYTES)
-    return path.read_bytes()
+    return read_regular(path, "policy")
 
 
 def _parse(path: Path, data: bytes) -> Any:
@@ -120,8 +121,8 @@ def _parse(path: Path, data: bytes) -> Any:
                 raise IntegrityError(
                     f"policy {path} holds text that is not UTF-8", found=f"in '{entry.name}'", hint="Export it again"
                 )
-    keys = [entry.key for entry in model.metadata_props]
-    twice = sorted({key for key in keys if keys.count(key) > 1})
+    counts = Counter(entry.key for entry in model.metadata_props)
+    twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
         raise IntegrityError(f"policy {path} has metadata twice", found=", ".join(twice), expected="each key once")
     return model

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from edgert.contract.spec import Contract
 from edgert.device.device import Device, find_device
 from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
-from edgert.errors import ContractError, DeviceError, IntegrityError
+from edgert.errors import ContractError, DeviceError, IntegrityError, UnsupportedError
 from edgert.policy.load import LoadedPolicy
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -94,6 +94,8 @@ class OnnxPolicy:
 
     def act(self, obs: Arrays, out: Arrays) -> None:
         """Fill `out` with the network's outputs for `obs`; both (nworld, ...), float32 unless the model differs."""
+        if self._session is None:
+            raise UnsupportedError(f"policy {self.name} is closed")
         try:
             if obs is self.obs and out is self.out:
                 self._run(self._own)
@@ -117,18 +119,15 @@ class OnnxPolicy:
         binding = self._session.io_binding()
         for given, expected, bind in ((obs, self.obs, binding.bind_input), (out, self.out, binding.bind_output)):
             for name, own in expected.items():
-                array = given.get(name)
-                if (
-                    array is None
-                    or array.shape != own.shape
-                    or array.dtype != own.dtype
-                    or not array.flags.c_contiguous
-                ):
-                    found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
+                array: Any = given.get(name)
+                what = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+                fits = isinstance(array, np.ndarray) and array.shape == own.shape and array.dtype == own.dtype
+                if not fits or not array.flags.c_contiguous or not (array.flags.writeable or expected is self.obs):
+                    writeable = "" if expected is self.obs else "writeable "
                     raise ContractError(
                         f"the array for '{name}' does not fit the policy",
-                        found=found,
-                        expected=f"C-contiguous {own.dtype}{list(own.shape)}",
+                        found=what,
+                        expected=f"{writeable}C-contiguous {own.dtype}{list(own.shape)}",
                     )
                 bind(name, "cpu", 0, own.dtype.type, own.shape, array.ctypes.data)
         return binding

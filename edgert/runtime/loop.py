@@ -97,8 +97,7 @@ def run_loop(
         ContractError: the policy's very first action, computed before anything moves, is not finite.
         UnsupportedError: more ticks than `MAX_TICKS`.
     """
-    if steps > MAX_TICKS:
-        raise UnsupportedError("the run is too long", found=f"{steps} control ticks", expected=f"at most {MAX_TICKS}")
+    check_ticks(steps)
     clock = clock or MonotonicClock()
     state = robot.allocate()
     warm_up(robot, controller, state)
@@ -151,6 +150,12 @@ def run_loop(
         trace.wall_s, trace.cpu_s = time.perf_counter() - started, time.process_time() - cpu
         trace.skipped_slots = rate.skipped
     return trace
+
+
+def check_ticks(steps: int) -> None:
+    """Refuse runs of more than `MAX_TICKS`."""
+    if steps > MAX_TICKS:
+        raise UnsupportedError("the run is too long", found=f"{steps} control ticks", expected=f"at most {MAX_TICKS}")
 
 
 def warm_up(robot: SimulatedRobot, controller: Controller, state: RobotState) -> None:

@@ -22,7 +22,7 @@ from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
 from edgert.robot import SimRobot
 from edgert.runtime import summary
 from edgert.runtime.controller import Controller
-from edgert.runtime.loop import FallRule, Trace, run_loop, warm_up
+from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
 from edgert.runtime.notes import beginning, differences, meaning
 from edgert.sim.actuators import Actuators
 from edgert.sim.protocol import Floats
@@ -148,7 +148,7 @@ def open_session(options: RunOptions) -> Session:
     """
     _check(options)
     device = find_device(options.device)
-    loaded = load_policy(options.model, options.contract)
+    loaded = load_policy(options.model, None if options.contract is None else Path(options.contract))
     contract = loaded.contract
     task, scene_path = _scene_of(options.sim)
     scene = build(
@@ -161,6 +161,8 @@ def open_session(options: RunOptions) -> Session:
         base=task.base if task is not None else "",
     )
     nstep = physics_steps(contract.control_hz, scene)
+    steps = max(1, round(options.seconds * contract.control_hz))
+    check_ticks(steps)
     notes = [f"{field} overridden by {source}" for field, source in (o.split(": ", 1) for o in loaded.overrides)]
     notes += [*meaning(contract), drive_summary(scene, options.actuators), beginning(scene, task)]
     if task is not None:
@@ -181,7 +183,7 @@ def open_session(options: RunOptions) -> Session:
             controller=controller,
             sim_name=task.name if task is not None else str(scene_path),
             command=command,
-            steps=max(1, round(options.seconds * contract.control_hz)),
+            steps=steps,
             nstep=nstep,
             fall=_fall_rule(task, scene, robot),
             start=start,
@@ -200,7 +202,9 @@ def _check(options: RunOptions) -> None:
     if options.actuators not in get_args(Actuators):
         raise UnsupportedError("--actuators is wrong", found=options.actuators, expected=", ".join(get_args(Actuators)))
     if command is not None and (
-        len(command) != 3 or not all(is_number(value) and abs(value) <= MAX_MAGNITUDE for value in command)
+        not isinstance(command, (tuple, list))
+        or len(command) != 3
+        or not all(is_number(value) and abs(value) <= MAX_MAGNITUDE for value in command)
     ):
         raise ContractError(
             "--command is wrong", found=command, expected="three finite numbers: vx, vy in m/s, wz in rad/s"

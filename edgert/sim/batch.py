@@ -6,7 +6,6 @@ oracle that tests compare with). One MjData serves all worlds of a thread, so me
 
 from __future__ import annotations
 
-import logging
 import os
 from types import TracebackType
 from typing import Any, cast
@@ -17,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.errors import RobotError, UnsupportedError
-from edgert.sim.protocol import DIVERGED, Floats, Mask
+from edgert.sim.protocol import DIVERGED, Floats, Mask, quiet_physics
 
-_LOG = logging.getLogger(__name__)
 MAX_WORLDS = 10_000_000
 MAX_THREADS = 4_096
 
@@ -46,9 +44,7 @@ class BatchSim:
                 found=f"{needed / 2**30:.1f} GiB at least",
                 expected=f"at most {memory / 2**30:.1f} GiB",
             )
-        if mujoco.get_mju_user_warning() is None:
-            # MuJoCo would write MUJOCO_LOG.TXT into the working folder; `warnings` and `diverged` count instead.
-            mujoco.set_mju_user_warning(_LOG.debug)
+        quiet_physics()
         self.model = model
         self.nworld = nworld
         self.timestep_s = float(model.opt.timestep)

@@ -6,6 +6,7 @@ the state before the last substep, as with `mj_step`; after `reset` and `forward
 
 from __future__ import annotations
 
+import logging
 from typing import Final, Protocol
 
 import mujoco
@@ -16,6 +17,15 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 DIVERGED: Final = slice(int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1)
 """The warnings after which MuJoCo resets a world by itself: bad qpos, qvel and qacc."""
+
+
+def quiet_physics() -> None:
+    """Send MuJoCo's warnings to the log unless somebody listens to them already.
+
+    Otherwise MuJoCo writes MUJOCO_LOG.TXT into the working folder. `Sim.warnings` and `Sim.diverged` count them.
+    """
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(logging.getLogger("edgert.sim").debug)
 
 
 class Sim(Protocol):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,10 @@ import numpy as np
 from edgert.errors import ContractError, IntegrityError, RobotError
 from edgert.files import regular_size
 from edgert.sim.actuators import Actuators, actuators_on, check_enabled, check_own, some, supply, torque_limit
-from edgert.sim.protocol import Floats
+from edgert.sim.protocol import Floats, quiet_physics
 
 _SCALAR_JOINTS = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+_NOT_PHYSICS = ("_", "mesh_", "skin_", "tex_", "mat_", "light_", "cam_", "hfield_", "flex")
 MAX_SCENE_BYTES = 16 << 20
 """Largest scene file that is read; meshes are files of their own."""
 MAX_DECIMATION = 10_000
@@ -61,10 +64,15 @@ def load_spec(path: Path) -> mujoco.MjSpec:
     size = regular_size(path, "scene")
     if size > MAX_SCENE_BYTES:
         raise IntegrityError(f"scene {path} is too large", found=f"{size} bytes", expected=f"at most {MAX_SCENE_BYTES}")
+    quiet_physics()
     try:
-        spec = mujoco.MjSpec.from_file(os.fspath(path))
+        with _warnings() as said:
+            spec = mujoco.MjSpec.from_file(os.fspath(path))
     except (TypeError, ValueError, RuntimeError, mujoco.FatalError) as error:  # TypeError: a path that is not UTF-8
         raise IntegrityError(f"scene {path} is not a valid MJCF model", found=error) from error
+    nan = [text for text in said if "NaN" in text]
+    if nan:
+        raise IntegrityError(f"scene {path} has numbers that are not finite", found=nan[0])
     timestep_s = float(spec.option.timestep)
     if not 0.0 < timestep_s < math.inf:  # MuJoCo compiles any number
         raise IntegrityError(
@@ -75,11 +83,25 @@ def load_spec(path: Path) -> mujoco.MjSpec:
     return spec
 
 
-def compile_spec(spec: mujoco.MjSpec, path: Path) -> mujoco.MjModel:
-    """Compile a scene; a missing mesh or an inconsistent model is an `IntegrityError`."""
+@contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """What MuJoCo warns of while it reads a file."""
+    said: list[str] = []
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(said.append)
     try:
-        return spec.compile()
-    except (ValueError, RuntimeError, mujoco.FatalError) as error:
+        yield said
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
+def compile_spec(spec: mujoco.MjSpec, path: Path) -> mujoco.MjModel:
+    """Compile a scene; a missing mesh or a model that is no body of this world is an `IntegrityError`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="Inertia matrix")  # not positive definite
+            return spec.compile()
+    except (ValueError, RuntimeError, UserWarning, mujoco.FatalError) as error:
         raise IntegrityError(f"scene {path} cannot be compiled", found=error) from error
 
 
@@ -190,10 +212,13 @@ def physics_steps(control_hz: float, scene: Scene) -> int:
 
 def _check_numbers(model: mujoco.MjModel, path: Path) -> None:
     """Refuse models with numbers that are not finite: MuJoCo would quietly start from somewhere else."""
-    fields = ("key_qpos", "key_qvel", "key_ctrl", "qpos0", "body_pos", "body_mass", "body_inertia", "dof_damping")
-    arrays = {name: getattr(model, name) for name in (*fields, "dof_armature", "dof_frictionloss", "geom_size")}
-    arrays |= {name: np.asarray(getattr(model.opt, name)) for name in ("gravity", "viscosity", "density", "wind")}
-    bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    arrays = {
+        name: np.asarray(getattr(holder, name))
+        for holder in (model, model.opt)
+        for name in dir(holder)
+        if not name.startswith(_NOT_PHYSICS) and isinstance(getattr(holder, name), (float, np.ndarray))
+    }
+    bad = [name for name, array in arrays.items() if array.dtype.kind == "f" and not np.isfinite(array).all()]
     if bad:
         raise IntegrityError(f"scene {path} has numbers that are not finite", found=f"in {some(bad)}")
 

@@ -297,7 +297,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         if not self._seeded:
             raise ResetNeeded("call reset before step")
         worlds = self.worlds
-        worlds.step(np.asarray(action)[None, :])
+        worlds.step([action])
         reward, terminated = float(worlds.reward[0]), bool(worlds.terminated[0])
         worlds.resample()
         info = self._info()

@@ -137,7 +137,7 @@ def _read_foot_clock(table: Table, joints: tuple[str, ...]) -> Parameters:
 
     sensors = table.names("sensors")
     return {
-        "height_m": table.number("height_m", above=0.0),
+        "height_m": table.number("height_m", lo=1e-6),
         "ground_m": table.number("ground_m", 0.0),
         "sensors": sensors,
         "offsets_rad": np.array(table.numbers("offsets_rad", length=len(sensors))),

@@ -325,11 +325,11 @@ def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
 def _fixed(command: Sequence[float], task: Task) -> Floats:
     try:
         values = np.asarray(command, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.zeros(0)
     if task.contract.command is None:
         raise ContractError(f"task '{task.name}' takes no command", found=command, hint="Leave it out")
-    if values.shape != (3,) or not np.isfinite(values).all():
+    if values.shape != (3,) or not (np.abs(values) <= MAX_MAGNITUDE).all():
         raise ContractError("the fixed command is wrong", found=command, expected="three finite numbers: vx, vy, wz")
     return values
 

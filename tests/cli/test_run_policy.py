@@ -269,7 +269,10 @@ def test_missing_mesh(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("<keyframe><key name='home' qpos='nan'/></keyframe>", "has numbers that are not finite: found in key_qpos"),
+        ("<keyframe><key name='home' qpos='nan'/></keyframe>", "has numbers that are not finite: found XML contains a"),
+        ("<option gravity='0 0 nan'/>", "has numbers that are not finite: found XML contains a"),
+        ("<keyframe><key name='home' qpos='inf'/></keyframe>", "has numbers that are not finite: found in key_qpos"),
+        ("<default><joint armature='-1'/></default>", "cannot be compiled: found Inertia matrix"),
         ("<option><flag actuation='disable'/></option>", "switches actuation off"),
         ("<option actuatorgroupdisable='0'/>", "switches actuator 'hinge' off: found actuatorgroupdisable contains"),
         ("<size memory='100'/>", "cannot be compiled"),
@@ -277,11 +280,13 @@ def test_missing_mesh(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     ],
 )
 def test_scenes_that_would_not_do_as_told(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, expected: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: str
 ) -> None:
     path = tmp_path / "scene.xml"
     path.write_text(f"<mujoco>{text}<worldbody>{ONE_JOINT}</worldbody></mujoco>")
+    monkeypatch.chdir(tmp_path)
     assert expected in refused(capsys, pendulum(tmp_path), "--sim", str(path))
+    assert not (tmp_path / "MUJOCO_LOG.TXT").exists()
 
 
 def test_a_fall_without_a_command_is_a_fall(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -466,6 +471,23 @@ def test_a_reader_that_went_away_is_no_error() -> None:
     assert done.returncode == 141
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
+
+
+def test_a_closed_stdout_is_no_error() -> None:
+    assert shell(f"{sys.executable} -m edgert run policy {' '.join(QUICK)} >&-").returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", ["--help", "run policy --help"])
+def test_help_onto_a_full_disk_is_one_line(arguments: str) -> None:
+    done = shell(f"{sys.executable} -m edgert {arguments} > /dev/full")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "edgert: the result cannot be written: No space left on device"
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".onnx", "a/" * 3000 + "policy.onnx"])
+def test_paths_that_the_system_refuses(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert "File name too long" in refused(capsys, name)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

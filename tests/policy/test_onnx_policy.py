@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from support import finished, linear_model, quadruped_document, save
 
 from edgert.device import find_device
-from edgert.errors import ContractError, IntegrityError, UnknownNameError
+from edgert.errors import ContractError, IntegrityError, UnknownNameError, UnsupportedError
 from edgert.policy import OnnxPolicy, load_policy
 
 
@@ -73,6 +73,22 @@ def test_unfit_arrays_are_refused(tmp_path: Path, array: np.ndarray, found: str)
     model = linear_model(document=quadruped_document())
     with opened(model, tmp_path) as policy, pytest.raises(ContractError, match=expected):
         policy.act({"obs": array}, policy.out)
+
+
+def test_outputs_that_nobody_may_write_are_refused(tmp_path: Path) -> None:
+    with opened(linear_model(document=quadruped_document()), tmp_path) as policy:
+        fixed = np.frombuffer(bytes(48), np.float32).reshape(1, 12)
+        with pytest.raises(ContractError, match=r"found float32\[1, 12\], expected writeable C-contiguous float32"):
+            policy.act(policy.obs, {"actions": fixed})
+        with pytest.raises(ContractError, match="found list"):
+            policy.act({"obs": [[0.0] * 50]}, policy.out)
+
+
+def test_a_closed_policy_says_so(tmp_path: Path) -> None:
+    policy = opened(linear_model(document=quadruped_document()), tmp_path)
+    policy.close()
+    with pytest.raises(UnsupportedError, match="is closed"):
+        policy.act(policy.obs, policy.out)
 
 
 def test_size_unlike_the_contract_shows_the_sum(tmp_path: Path) -> None:
