@@ -97,8 +97,9 @@ class Generators:
     """The generators of all worlds and their stores of observation noise, half widths `noise` (dim,)."""
 
     def __init__(self, nworld: int, noise: Floats) -> None:
-        self._events: list[np.random.Generator] = []
-        self._noise: list[np.random.Generator] = []
+        # From entropy until the worlds are seeded.
+        self._events = [np.random.default_rng() for _ in range(nworld)]
+        self._noise = [np.random.Generator(np.random.SFC64()) for _ in range(nworld)]
         self._half_width = noise
         self._noisy = bool(np.any(noise > 0.0))
         self._block = np.zeros((nworld, _NOISE_BLOCK, len(noise) if self._noisy else 0))
@@ -107,9 +108,6 @@ class Generators:
 
     def seed(self, generators: Sequence[np.random.Generator | None]) -> None:
         """Give worlds new generators; None keeps a world's own."""
-        if not self._events:
-            self._events = [np.random.default_rng() for _ in generators]
-            self._noise = [np.random.Generator(np.random.SFC64()) for _ in generators]
         for world, generator in enumerate(generators):
             if generator is not None:
                 self._events[world] = generator

@@ -394,3 +394,10 @@ def test_sensors_that_rewards_read_are_there() -> None:
     assert set(feet) <= set(sensor_slices(worlds.scene.model))
     heights = [worlds.body.state.sensors[name][0, 2] for name in feet]
     assert 0.0 < min(heights) <= max(heights) < 0.15
+
+
+def test_worlds_that_nobody_seeded_differ() -> None:
+    with Worlds(QUADRUPED, 2, nthread=1) as worlds:
+        worlds.reset()
+        first, second = worlds.observe()
+        assert (first != second).any()
