@@ -66,5 +66,5 @@ def measured() -> float:
 
 @pytest.mark.slow
 def test_an_environment_step_costs_little_more_than_its_physics() -> None:
-    # Another job on the machine only ever adds to the many small operations around the physics: up to three tries.
-    assert any(measured() <= LIMIT for _ in range(3))
+    # One round in eight comes out near 1.10 where most are at 1.07; the median of five neither needs luck nor uses it.
+    assert statistics.median(measured() for _ in range(5)) <= LIMIT
