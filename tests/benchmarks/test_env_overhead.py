@@ -28,12 +28,12 @@ def cpu_s(call: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
-def measured() -> float:
-    """The median ratio of neighbouring steps: environment over physics alone, in the same states."""
-    env = TaskVecEnv(NUM_ENVS)
+def measured(nthread: int) -> float:
+    """CPU time of all steps: environment over physics alone, in the same states; pushes and noise are part of it."""
+    env = TaskVecEnv(NUM_ENVS, nthread=nthread)
     env.reset(seed=0)
     worlds = env.worlds
-    bare = mujoco.batch.Batch(worlds.scene.model, nsim=NUM_ENVS)
+    bare = mujoco.batch.Batch(worlds.scene.model, nsim=NUM_ENVS, nthread=nthread)
     for name in needs_model_fields(worlds.randomise):
         bare.expand(name)[:] = worlds.sim.expand(name)
     bare.set_const()
@@ -55,10 +55,10 @@ def measured() -> float:
         same = (worlds.sim.view("qpos") == qpos).all(axis=1)
         assert same.mean() > 0.95  # the task pushes a few of the others
     ours, theirs = statistics.median(whole), statistics.median(physics)
-    ratio = statistics.median(a / b for a, b in zip(whole, physics, strict=True))  # of neighbours in time
+    ratio = sum(whole) / sum(physics)
     print(
-        f"{NUM_ENVS} worlds, CPU time of one step: environment {ours / NUM_ENVS * 1e6:.1f} µs a world, "
-        f"physics alone {theirs / NUM_ENVS * 1e6:.1f} µs, ratio {ratio:.3f}"
+        f"{NUM_ENVS} worlds on {nthread} threads, CPU time of one step: environment {ours / NUM_ENVS * 1e6:.1f} µs a "
+        f"world, physics alone {theirs / NUM_ENVS * 1e6:.1f} µs, ratio {ratio:.3f}"
     )
     env.close()
     return ratio
@@ -66,5 +66,7 @@ def measured() -> float:
 
 @pytest.mark.slow
 def test_an_environment_step_costs_little_more_than_its_physics() -> None:
-    # One round in eight comes out near 1.10 where most are at 1.07; the median of five neither needs luck nor uses it.
-    assert statistics.median(measured() for _ in range(5)) <= LIMIT
+    # On one thread CPU time is the cost of the work. With more, MuJoCo's other threads busy-wait while the environment
+    # works between two physics steps, and the same code comes out at 1.05 to 1.18: printed, and not judged.
+    measured(2)
+    assert statistics.median(measured(1) for _ in range(3)) <= LIMIT
