@@ -69,3 +69,9 @@ def one_line(text: str) -> str:
         return line
     half = _LINE_CHARS // 2
     return f"{line[:half]} … {line[-half:]}"
+
+
+def interrupted_by(error: BaseException) -> None:
+    """Raise KeyboardInterrupt if that is what an import really failed of: native modules hide it."""
+    if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+        raise KeyboardInterrupt from error

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from edgert.errors import EdgertError, IntegrityError
 
+_SIZELESS = 1 << 20
+"""Most bytes that are read of a file that says it has none."""
+
 
 def regular_size(path: Path, what: str, refusal: type[EdgertError] = IntegrityError) -> int:
     """The size in bytes of a readable regular file.
@@ -36,13 +39,24 @@ def regular_size(path: Path, what: str, refusal: type[EdgertError] = IntegrityEr
     raise refusal(f"{what} {path} is no regular file", expected="a file, not a pipe or device")
 
 
-def read_regular(path: Path, what: str, refusal: type[EdgertError] = IntegrityError) -> bytes:
-    """The bytes of a readable regular file; raises as `regular_size` does."""
-    regular_size(path, what, refusal)
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise refusal(f"cannot read {what} {path}", found=error.strerror or error, hint="Check the disk") from error
+def read_regular(
+    path: Path, what: str, limit: int, refusal: type[EdgertError] = IntegrityError, *, expected: str = ""
+) -> bytes:
+    """The bytes of a readable regular file of at most `limit` bytes; raises as `regular_size` does, or when larger.
+
+    Files of /proc say that they are empty, so the read is bounded as well as the size.
+    """
+    size = regular_size(path, what, refusal)
+    data = b""
+    if size <= limit:
+        try:
+            with path.open("rb") as file:
+                data = file.read(min(limit, size or _SIZELESS) + 1)
+        except OSError as error:
+            raise refusal(f"cannot read {what} {path}", found=error.strerror or error, hint="Check the disk") from error
+    if max(size, len(data)) > limit:
+        raise refusal(f"{what} {path} is too large", found=f"over {limit} bytes", expected=expected)
+    return data
 
 
 def is_path(name: str) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from edgert.errors import ContractError
-from edgert.files import read_regular, regular_size
+from edgert.files import read_regular
 
 MAX_FILE_BYTES: Final = 1 << 20
 """Largest table file that is read; real ones are a few kilobytes."""
@@ -39,11 +39,7 @@ _T = TypeVar("_T")
 
 def read_toml(path: Path, *, kind: str) -> dict[str, Any]:
     """Parse a bounded TOML file; `kind` names it in errors ("contract", "task")."""
-    if regular_size(path, f"{kind} file", ContractError) > MAX_FILE_BYTES:
-        raise ContractError(
-            f"{kind} file {path} is too large", found=f"over {MAX_FILE_BYTES} bytes", expected="a few kilobytes of TOML"
-        )
-    data = read_regular(path, f"{kind} file", ContractError)
+    data = read_regular(path, f"{kind} file", MAX_FILE_BYTES, ContractError, expected="a few kilobytes of TOML")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

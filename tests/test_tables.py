@@ -326,3 +326,8 @@ def test_values_are_shown_short():
     assert show("x" * 100) == "'" + "x" * 56 + "..."
     assert show(1 << 20_000) == "0x1" + "0" * 54 + "..."
     assert show([1 << 20_000]) == "with an integer of more than 4300 digits"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc")
+def test_a_file_that_hides_its_size_is_read_within_bounds():
+    assert "is not valid TOML" in refused(lambda: read_toml(Path("/proc/self/status"), kind="task"))

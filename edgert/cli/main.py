@@ -76,12 +76,6 @@ def say(text: str) -> None:
         click.echo(one_line(text), err=True)
 
 
-def interrupted_by(error: BaseException) -> None:
-    """Raise KeyboardInterrupt if that is what an import really failed of: native modules hide it."""
-    if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-        raise KeyboardInterrupt from error
-
-
 @contextmanager
 def output() -> Iterator[None]:
     """Writing results to stdout: a reader that went away ends the program quietly, a full disk is a refusal."""

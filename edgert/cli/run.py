@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, interrupted_by, output, say
-from edgert.errors import DeviceError
+from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, output, say
+from edgert.errors import DeviceError, interrupted_by
 
 _EXIT = {"completed": 0, "fell": EXIT_SAFETY, "safety_stop": EXIT_SAFETY, "interrupted": EXIT_INTERRUPTED}
 

@@ -121,12 +121,7 @@ def _base_lin_vel(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Wr
     at_origin = term.point == "origin"
 
     def write() -> None:
-        w, x, y, z = quat.tolist()
-        a, b, c = velocity.tolist()
-        tx, ty, tz = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
-        u = a - w * tx + (y * tz - z * ty)
-        v = b - w * ty + (z * tx - x * tz)
-        s = c - w * tz + (x * ty - y * tx)
+        u, v, s = rotate_to_body(quat.tolist(), velocity.tolist())
         if at_origin:
             slot[0], slot[1], slot[2] = u, v, s
         else:
@@ -194,6 +189,13 @@ def _phases(functions: tuple[Callable[[float], float], ...]) -> Callable[[Observ
         return write
 
     return compile_phase
+
+
+def rotate_to_body(quat: list[float], vector: list[float]) -> tuple[float, float, float]:
+    """`terms.rotate_to_body` for one robot: a world vector (3,) in the body frame of `quat` (4,) wxyz."""
+    (w, x, y, z), (a, b, c) = quat, vector
+    tx, ty, tz = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
+    return a - w * tx + (y * tz - z * ty), b - w * ty + (z * tx - x * tz), c - w * tz + (x * ty - y * tx)
 
 
 def is_still(command: Floats, gait: PhaseSpec) -> bool:

@@ -196,6 +196,18 @@ def _joints(sizes: TermSizes, sensors: tuple[str, ...]) -> int:
     return sizes.njoint
 
 
+def _imu(sensor: str, sensor_dim: int, unit: str) -> Term:
+    """A term that hands on the numbers of sensors, by default of the one of its own name."""
+    return Term(
+        function=_sensor,
+        dim=lambda sizes, sensors: sensor_dim * len(sensors),
+        sensors=(sensor,),
+        sensor_dim=sensor_dim,
+        parameters=("sensors",),
+        unit=unit,
+    )
+
+
 BASE_LIN_VEL = Term(
     function=_base_lin_vel,
     dim=lambda sizes, sensors: 3,
@@ -218,30 +230,9 @@ COMMAND = Term(function=_command, dim=lambda sizes, sensors: sizes.ncommand, uni
 SIN_PHASE = Term(function=_sin_phase, dim=lambda sizes, sensors: sizes.nphase, unit="1")
 COS_PHASE = Term(function=_cos_phase, dim=lambda sizes, sensors: sizes.nphase, unit="1")
 PHASE = Term(function=_phase, dim=lambda sizes, sensors: 2 * sizes.nphase, unit="sin then cos")
-IMU_ANG_VEL = Term(
-    function=_sensor,
-    dim=lambda sizes, sensors: 3 * len(sensors),
-    sensors=("imu_ang_vel",),
-    sensor_dim=3,
-    parameters=("sensors",),
-    unit="rad/s",
-)
-IMU_LIN_ACC = Term(
-    function=_sensor,
-    dim=lambda sizes, sensors: 3 * len(sensors),
-    sensors=("imu_lin_acc",),
-    sensor_dim=3,
-    parameters=("sensors",),
-    unit="m/s²",
-)
-IMU_QUAT = Term(
-    function=_sensor,
-    dim=lambda sizes, sensors: 4 * len(sensors),
-    sensors=("imu_quat",),
-    sensor_dim=4,
-    parameters=("sensors",),
-    unit="wxyz",
-)
+IMU_ANG_VEL = _imu("imu_ang_vel", 3, "rad/s")
+IMU_LIN_ACC = _imu("imu_lin_acc", 3, "m/s²")
+IMU_QUAT = _imu("imu_quat", 4, "wxyz")
 FOOT_CONTACT = Term(
     function=_foot_contact,
     dim=lambda sizes, sensors: len(sensors),

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import Distribution, distributions
 from types import ModuleType
 
-from edgert.errors import DeviceError
+from edgert.errors import DeviceError, interrupted_by
 
 CPU_PROVIDER = "CPUExecutionProvider"
 
@@ -57,8 +57,7 @@ def import_onnxruntime() -> ModuleType:
             "no onnxruntime is installed, which runs the policy", hint='Run: pip install "edgert[cpu]"'
         ) from error
     except ImportError as error:
-        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from error
+        interrupted_by(error)
         raise DeviceError("onnxruntime cannot be imported", found=error, hint="Reinstall it for this Python") from error
     if module.__file__ is None:  # what is left when one of two distributions was removed: a folder without code
         raise DeviceError(

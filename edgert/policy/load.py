@@ -61,7 +61,7 @@ def load_policy(model: str | Path, contract_path: Path | None = None) -> LoadedP
         IntegrityError: the model or its external data cannot be used.
         ContractError: no contract is found, or it is malformed.
     """
-    path = locate(str(model)) if isinstance(model, str) else model
+    path = locate(model) if isinstance(model, str) else model
     file = read_policy(path)
     provenance: dict[str, str] = {}
     document: dict[str, Any] = {}

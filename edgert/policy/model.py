@@ -49,9 +49,11 @@ def read_policy(path: Path) -> PolicyFile:
         IntegrityError: missing, unreadable, not ONNX, truncated, or with external data that is missing, outside the
             model's folder or too large.
     """
-    data = _read_bytes(path)
+    data = read_regular(path, "policy", MAX_MODEL_BYTES)
     model = _parse(path, data)
-    external = tuple(sorted(set(_external_files(model, path))))
+    messages = list(_messages(model))
+    _check_texts(messages, path)
+    external = tuple(sorted(set(_external_files(messages, path))))
     if len(external) > MAX_EXTERNAL_FILES:
         raise IntegrityError(
             f"policy {path} refers to too many files", found=len(external), expected=MAX_EXTERNAL_FILES
@@ -76,14 +78,7 @@ def read_policy(path: Path) -> PolicyFile:
 
 def _named_shape(entry: Any) -> str:
     dims = entry.type.tensor_type.shape.dim
-    return f"{entry.name}" + str([dim.dim_value or dim.dim_param or "?" for dim in dims]).replace("'", "")
-
-
-def _read_bytes(path: Path) -> bytes:
-    size = regular_size(path, "policy")
-    if size > MAX_MODEL_BYTES:
-        raise IntegrityError(f"policy {path} is too large", found=f"{size} bytes", expected=MAX_MODEL_BYTES)
-    return read_regular(path, "policy")
+    return f"{entry.name}[{', '.join(str(dim.dim_value or dim.dim_param or '?') for dim in dims)}]"
 
 
 def _parse(path: Path, data: bytes) -> Any:
@@ -114,13 +109,6 @@ def _parse(path: Path, data: bytes) -> Any:
             expected="a graph with outputs",
             hint="Copy or export it again",
         )
-    for message in _messages(model):
-        for entry, value in message.ListFields():
-            texts = value if entry.is_repeated else (value,)
-            if entry.type == entry.TYPE_STRING and not all(isinstance(text, str) for text in texts):
-                raise IntegrityError(
-                    f"policy {path} holds text that is not UTF-8", found=f"in '{entry.name}'", hint="Export it again"
-                )
     counts = Counter(entry.key for entry in model.metadata_props)
     twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
@@ -128,10 +116,21 @@ def _parse(path: Path, data: bytes) -> Any:
     return model
 
 
-def _external_files(model: Any, path: Path) -> Iterator[str]:
+def _check_texts(messages: list[Any], path: Path) -> None:
+    """Refuse names that are no text: protobuf hands them on as bytes."""
+    for message in messages:
+        for entry, value in message.ListFields():
+            texts = value if entry.is_repeated else (value,)
+            if entry.type == entry.TYPE_STRING and not all(isinstance(text, str) for text in texts):
+                raise IntegrityError(
+                    f"policy {path} holds text that is not UTF-8", found=f"in '{entry.name}'", hint="Export it again"
+                )
+
+
+def _external_files(messages: list[Any], path: Path) -> Iterator[str]:
     import onnx
 
-    for tensor in _messages(model):
+    for tensor in messages:
         if not isinstance(tensor, onnx.TensorProto) or tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         places = {entry.key: entry.value for entry in tensor.external_data}

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.clock import Clock, MonotonicClock, Rate
+from edgert.contract.plan import rotate_to_body
 from edgert.contract.state import RobotState
 from edgert.errors import ContractError, UnsupportedError
 from edgert.robot.protocol import SimulatedRobot
@@ -201,17 +202,16 @@ class _Watch:
         trace.peak_torque_n_m = max(trace.peak_torque_n_m, self._peak(self._torque))
         if not self._floating:
             return False
-        w, x, y, z = self._quat.tolist()
-        a, b, c = self._lin.tolist()
-        tx, ty, tz = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
+        quat = self._quat.tolist()
+        vx, vy, _ = rotate_to_body(quat, self._lin.tolist())
         px, py, self._height = self._pos.tolist()
         row = trace.observations
-        trace.velocity[row] = a - w * tx + y * tz - z * ty, b - w * ty + z * tx - x * tz, self._ang.item(2)
+        trace.velocity[row] = vx, vy, self._ang.item(2)
         trace.position[row] = px, py
         trace.observations += 1
         if self._fall is None:
             return False
-        self._upright = 1.0 - 2.0 * (x * x + y * y)
+        self._upright = 1.0 - 2.0 * (quat[1] ** 2 + quat[2] ** 2)
         standing = self._upright >= self._limit and self._height >= self._fall.height_m
         self._down = 0 if standing else self._down + 1
         return self._down >= self._patience
