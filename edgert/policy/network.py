@@ -1,0 +1,272 @@
+"""An ONNX network on ONNX Runtime, with preallocated arrays bound by pointer: what runs, whatever its numbers mean.
+
+`OnnxModel` is an opened model, `OnnxNetwork` a batch of it that acts. Settings are those for low latency at batch 1:
+one intra-op thread, sequential, no spinning (two spinning threads burn most of a core and are no faster). The session
+is made so that it fails rather than falls back to another provider, and which provider it got is read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from edgert.device.device import Device
+from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
+from edgert.errors import ContractError, DeviceError, IntegrityError, UnsupportedError
+from edgert.policy.model import PolicyFile
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+_FLOATS: Final[Mapping[str, np.dtype[Any]]] = {
+    "tensor(float)": np.dtype(np.float32),
+    "tensor(double)": np.dtype(np.float64),
+    "tensor(float16)": np.dtype(np.float16),
+}
+_NUMBERS: Final = {*_FLOATS} | {f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_LOG_FATAL_ONLY: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output as the model declares it: `type` in ONNX Runtime's words, an int for each fixed axis."""
+
+    name: str
+    type: str
+    shape: tuple[int | str | None, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}{list(self.shape)}"
+
+
+class OnnxModel:
+    """A model opened on a device, and what it declares.
+
+    Raises:
+        DeviceError: onnxruntime is missing, or cannot run on the device.
+        IntegrityError: onnxruntime refuses the model.
+    """
+
+    def __init__(self, file: PolicyFile, device: Device) -> None:
+        self.file = file
+        self.device = device
+        self.session = _session(file, device)
+        self.provider: str = self.session.get_providers()[0]
+        self.inputs = {entry.name: _tensor(entry) for entry in self.session.get_inputs()}
+        self.outputs = {entry.name: _tensor(entry) for entry in self.session.get_outputs()}
+
+    def arrays(self, sizes: Mapping[str, int], nworld: int) -> dict[str, npt.NDArray[Any]]:
+        """Zeros (nworld, size) of the model's own type for each input.
+
+        Raises:
+            ContractError: an input is no float [batch, size], or its batch is fixed to another number.
+        """
+        arrays = {}
+        for name, size in sizes.items():
+            entry = self.inputs[name]
+            if entry.type not in _FLOATS:
+                raise ContractError(
+                    f"input '{name}' of policy {self.file.path} has a type that observations cannot have",
+                    found=entry.type,
+                    expected="one of " + ", ".join(_FLOATS),
+                )
+            self.check_rank(name)
+            batch = entry.shape[0]
+            if isinstance(batch, int) and batch != nworld:
+                raise ContractError(
+                    f"input '{name}' of policy {self.file.path} has a fixed batch",
+                    found=batch,
+                    expected=f"{nworld} or a dynamic one",
+                    hint="Export it with a dynamic batch axis",
+                )
+            arrays[name] = np.zeros((nworld, size), _FLOATS[entry.type])
+        return arrays
+
+    def check_rank(self, name: str) -> None:
+        """Refuse an input that is not [batch, size]."""
+        shape = self.inputs[name].shape
+        if len(shape) != 2:
+            raise ContractError(
+                f"input '{name}' of policy {self.file.path} has the wrong rank",
+                found=list(shape),
+                expected="[batch, size]",
+            )
+
+    def probe(
+        self, obs: Arrays, outputs: Sequence[str], *, others: bool = False
+    ) -> tuple[dict[str, npt.NDArray[Any]], tuple[str, ...]]:
+        """Arrays for the named outputs, of the shapes that one run gives, and for the others if those are wanted too.
+
+        Of the others only numbers (nworld, …) can be kept; why one was left out is the second result. An output whose
+        size is not declared may change it from run to run, so it is left out as well.
+
+        Raises:
+            ContractError: a named output is no tensor of numbers.
+            IntegrityError: the run fails.
+        """
+        for name in outputs:
+            if self.outputs[name].type not in _NUMBERS:
+                raise ContractError(
+                    f"output '{name}' of policy {self.file.path} is no array of numbers",
+                    found=self.outputs[name].type,
+                    expected="a tensor of floats",
+                )
+        rest = [entry for entry in self.outputs.values() if others and entry.name not in outputs]
+        names = [*outputs, *(entry.name for entry in rest if entry.type in _NUMBERS)]
+        try:
+            values = dict(zip(names, self.session.run(names, dict(obs)) if names else (), strict=True))
+        except Exception as error:  # onnxruntime has no common base class for its errors
+            raise IntegrityError(
+                f"policy {self.file.path} fails on its first run", found=error, hint="Check the export"
+            ) from error
+        nworld = len(next(iter(obs.values())))
+        left_out = []
+        for entry in rest:
+            reason = _unfit(entry, values.get(entry.name), nworld)
+            if reason:
+                values.pop(entry.name, None)
+                left_out.append(f"{entry.name}: {reason}")
+        return {name: np.zeros(value.shape, value.dtype) for name, value in values.items()}, tuple(left_out)
+
+
+class OnnxNetwork:
+    """A batch of an opened model that acts.
+
+    Acting on `obs` and `out` copies nothing. Other arrays of the same shapes and dtypes are bound by pointer at their
+    first use and kept alive until others are.
+
+    Args:
+        model: the opened model; the network closes it.
+        obs: arrays for its inputs, from `OnnxModel.arrays`.
+        out: arrays for the outputs to compute, from `OnnxModel.probe`.
+        optional: those of `out` that other mappings than `out` may lack.
+
+    Attributes:
+        obs, out: the arrays, the same objects for the network's whole life.
+        nworld: rows of each.
+        provider: the inference provider that runs it.
+        name: how messages call it.
+    """
+
+    def __init__(self, model: OnnxModel, obs: Arrays, out: Arrays, optional: Sequence[str] = ()) -> None:
+        self.file = model.file
+        self.device = model.device
+        self.provider = model.provider
+        self.name = str(model.file.path)
+        self.obs: Arrays = MappingProxyType(dict(obs))
+        self.out: Arrays = MappingProxyType(dict(out))
+        self.nworld = len(next(iter(obs.values())))
+        self._optional = frozenset(optional)
+        self._session = model.session
+        self._run = model.session.run_with_iobinding
+        self._own = self._bind(self.obs, self.out)
+        self._other: tuple[Any, tuple[npt.NDArray[Any], ...]] = (None, ())
+
+    def act(self, obs: Arrays, out: Arrays) -> None:
+        """Fill `out` with the network's outputs for `obs`; both (nworld, ...), float32 unless the model differs."""
+        if self._session is None:
+            raise UnsupportedError(f"policy {self.name} is closed")
+        try:
+            if obs is self.obs and out is self.out:
+                self._run(self._own)
+            else:
+                self._run(self._binding_of(obs, out))
+        except RuntimeError as error:  # what onnxruntime raises when a node fails
+            raise IntegrityError(f"policy {self.name} fails while it runs", found=error) from error
+
+    def _binding_of(self, obs: Arrays, out: Arrays) -> Any:
+        if not isinstance(obs, Mapping) or not isinstance(out, Mapping):
+            raise ContractError("a policy acts on mappings from ONNX name to array", found=type(obs).__name__)
+        arrays = (*(obs.get(name) for name in self.obs), *(out.get(name) for name in self.out))
+        binding, bound = self._other
+        if len(bound) != len(arrays) or any(a is not b for a, b in zip(arrays, bound, strict=True)):
+            binding = self._bind(obs, out)
+            self._other = (binding, cast(tuple[npt.NDArray[Any], ...], arrays))  # kept alive with the binding
+        return binding
+
+    def _bind(self, obs: Arrays, out: Arrays) -> Any:
+        """A binding of the arrays by pointer; whoever keeps it keeps the arrays."""
+        binding = self._session.io_binding()
+        for given, expected, bind in ((obs, self.obs, binding.bind_input), (out, self.out, binding.bind_output)):
+            for name, own in expected.items():
+                array: Any = given.get(name)
+                if array is None and expected is self.out and name in self._optional:
+                    continue
+                what = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+                fits = isinstance(array, np.ndarray) and array.shape == own.shape and array.dtype == own.dtype
+                if not fits or not array.flags.c_contiguous or not (array.flags.writeable or expected is self.obs):
+                    writeable = "" if expected is self.obs else "writeable "
+                    raise ContractError(
+                        f"the array for '{name}' does not fit the policy",
+                        found=what,
+                        expected=f"{writeable}C-contiguous {own.dtype}{list(own.shape)}",
+                    )
+                bind(name, "cpu", 0, own.dtype.type, own.shape, array.ctypes.data)
+        return binding
+
+    def close(self) -> None:
+        """Release the session."""
+        self._own = self._other = self._session = self._run = None  # type: ignore[assignment]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _tensor(entry: Any) -> Tensor:
+    return Tensor(entry.name, entry.type, tuple(entry.shape))
+
+
+def _unfit(entry: Tensor, value: Any, nworld: int) -> str:
+    """Why an output is not one array with a row a world, or ""."""
+    if entry.type not in _NUMBERS:
+        return f"{entry.type} is no tensor of numbers"
+    if value.shape[:1] != (nworld,):
+        return f"found [{', '.join(map(str, value.shape))}], not [{nworld}, …]"
+    if len(entry.shape) != value.ndim or not all(isinstance(size, int) for size in entry.shape[1:]):
+        return f"the model does not fix its size: {list(entry.shape)}"
+    return ""
+
+
+def _session(file: PolicyFile, device: Device) -> Any:
+    runtime = import_onnxruntime()
+    (wanted,) = device.providers
+    available = runtime.get_available_providers()
+    if wanted not in available:
+        raise DeviceError(
+            f"the installed onnxruntime cannot run on {device.name}", found=", ".join(available), expected=wanted
+        )
+    runtime.set_default_logger_severity(_LOG_FATAL_ONLY)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = _LOG_FATAL_ONLY
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if wanted != CPU_PROVIDER:
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    # A model with external data has to be opened by path, for onnxruntime to find the data beside it.
+    source: Any = str(file.path) if file.external else file.data
+    try:
+        # Neither falls back to another provider nor takes settings from the model.
+        session = runtime.InferenceSession(
+            source, options, providers=[wanted], enable_fallback=0, read_config_from_model=0
+        )
+    except Exception as error:  # onnxruntime has no common base class for its errors
+        raise IntegrityError(
+            f"onnxruntime {runtime.__version__} refuses policy {file.path}",
+            found=f"{str(error).removeprefix('[ONNXRuntimeError] : ')} (opset {file.opset})",
+            hint="Check the export; a newer opset needs a newer onnxruntime",
+        ) from error
+    if session.get_providers()[0] != wanted:
+        raise DeviceError(
+            f"the policy did not get the provider of {device.name}", found=session.get_providers()[0], expected=wanted
+        )
+    return session
