@@ -35,10 +35,9 @@ from edgert.device import find_device
 from edgert.rollout import follow
 from edgert.task.env import TaskVecEnv
 
-GAMMA, LAMBDA = 0.99, 0.95
+LAMBDA = 0.95
 CLIP, ENTROPY, VALUE = 0.2, 0.004, 1.0
 EPOCHS, MINIBATCHES, TARGET_KL = 5, 4, 0.012
-HIDDEN = (256, 128)
 EVALUATED = (
     (0.0, 0.0, 0.0),
     (0.5, 0.0, 0.0),
@@ -88,9 +87,9 @@ class Normaliser:
 class Learner:
     """Actor, critic and one PPO update."""
 
-    def __init__(self, dim: int, nact: int, learning_rate: float) -> None:
-        self.actor = network((dim, *HIDDEN, nact), 0.01)
-        self.critic = network((dim, *HIDDEN, 1), 1.0)
+    def __init__(self, dim: int, nact: int, hidden: tuple[int, ...], learning_rate: float) -> None:
+        self.actor = network((dim, *hidden, nact), 0.01)
+        self.critic = network((dim, *hidden, 1), 1.0)
         self.log_std = nn.Parameter(torch.full((nact,), -0.2))
         self.parameters = [*self.actor.parameters(), *self.critic.parameters(), self.log_std]
         self.optimiser = torch.optim.Adam(self.parameters, lr=learning_rate)
@@ -188,14 +187,16 @@ def embed(model: onnx.ModelProto, contract: edgert.Contract) -> None:
     entry.key, entry.value = "edgert.contract", json.dumps(contract.to_document(), sort_keys=True)
 
 
-def returns(rewards: Tensor, values: Tensor, ends: Tensor, last_value: Tensor) -> tuple[Tensor, Tensor]:
+def returns(
+    rewards: Tensor, values: Tensor, ends: Tensor, last_value: Tensor, gamma: float
+) -> tuple[Tensor, Tensor]:
     """Generalised advantages and value targets, (steps, num_envs); an end cuts the sum."""
     advantages = torch.zeros_like(rewards)
     running = torch.zeros_like(last_value)
     for t in range(len(rewards) - 1, -1, -1):
         following = last_value if t == len(rewards) - 1 else values[t + 1]
-        delta = rewards[t] + GAMMA * following * ~ends[t] - values[t]
-        running = delta + GAMMA * LAMBDA * running * ~ends[t]
+        delta = rewards[t] + gamma * following * ~ends[t] - values[t]
+        running = delta + gamma * LAMBDA * running * ~ends[t]
         advantages[t] = running
     return advantages, advantages + values
 
@@ -206,7 +207,7 @@ def train(options: argparse.Namespace) -> None:
     env = TaskVecEnv(options.num_envs, sim=options.sim, autoreset_mode="SameStep", nthread=options.threads)
     n, horizon = options.num_envs, options.horizon
     dim, nact = env.worlds.observation_dim, len(env.task.contract.action.joints)
-    learner, normaliser = Learner(dim, nact, 1e-3), Normaliser(dim)
+    learner, normaliser = Learner(dim, nact, tuple(options.hidden), 1e-3), Normaliser(dim)
     options.out.mkdir(parents=True, exist_ok=True)
     obs = torch.zeros(horizon, n, dim)
     act, mean = torch.zeros(2, horizon, n, nact)
@@ -234,12 +235,12 @@ def train(options: argparse.Namespace) -> None:
                 if (truncated & ~terminated).any():  # a time limit is no end: its value stands in for what follows
                     cut = np.flatnonzero(truncated & ~terminated)
                     final = torch.from_numpy(np.stack(info["final_obs"][cut]))
-                    rew[t, cut] += GAMMA * learner.critic(normaliser(final)).squeeze(-1)
-                for key in ("reward_track_lin_vel", "reward_track_ang_vel", "reward_foot_clock"):
-                    if key in info:
+                    rew[t, cut] += options.gamma * learner.critic(normaliser(final)).squeeze(-1)
+                for key in info:
+                    if key.startswith("reward_") or key == "is_success":
                         parts.setdefault(key, []).append(float(info[key].mean()))
             last = learner.critic(normaliser(torch.from_numpy(observation))).squeeze(-1)
-        adv, ret = returns(rew, val, ends, last)
+        adv, ret = returns(rew, val, ends, last, options.gamma)
         kl = learner.update(*(x.flatten(0, 1) for x in (obs, act, logp, mean, adv, ret)))
         steps += n * horizon
         row = {
@@ -322,6 +323,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=19_200_000, help="environment steps")
     parser.add_argument("--num-envs", type=int, default=1024, help="worlds")
     parser.add_argument("--horizon", type=int, default=24, help="control steps of a world in one batch")
+    parser.add_argument("--hidden", type=int, nargs="+", default=[256, 128], help="sizes of the hidden layers")
+    parser.add_argument("--gamma", type=float, default=0.99, help="discount of rewards, by control step")
     parser.add_argument("--seed", type=int, default=1, help="of worlds and weights")
     parser.add_argument("--threads", type=int, default=0, help="physics and torch threads, 0: one per CPU")
     parser.add_argument(

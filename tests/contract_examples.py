@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from hypothesis import strategies as st
 
 from edgert.contract import Contract, RobotState, parse_contract
 from edgert.contract.observe import Observer, make_term_inputs
+from edgert.contract.spec import COMMAND_KEYS, ActionKind
 from edgert.contract.terms import TermInputs
 
 JOINTS = ("hip", "knee", "ankle")
-SENSORS = {"imu_ang_vel": 3, "imu_lin_acc": 3, "imu_quat": 4, "left_foot": 1, "right_foot": 1, "back_gyro": 3}
+SENSORS = {
+    "imu_ang_vel": 3,
+    "imu_lin_acc": 3,
+    "imu_quat": 4,
+    "left_foot": 1,
+    "right_foot": 1,
+    "back_gyro": 3,
+    "ee_pos": 3,
+}
 POINTS = ("com", "site:imu")
 
 TERMS_OF_EVERY_KIND: dict[str, dict[str, Any]] = {
@@ -28,6 +37,10 @@ TERMS_OF_EVERY_KIND: dict[str, dict[str, Any]] = {
     "projected_gravity": {"name": "projected_gravity"},
     "joint_pos": {"name": "joint_pos"},
     "joint_vel": {"name": "joint_vel"},
+    "joint_sin": {"name": "joint_sin"},
+    "joint_cos": {"name": "joint_cos"},
+    "ee_pos": {"name": "ee_pos"},
+    "goal_pos": {"name": "goal_pos"},
     "last_action": {"name": "last_action"},
     "command": {"name": "command"},
     "sin_phase": {"name": "sin_phase"},
@@ -49,7 +62,11 @@ WIDTHS = {
 
 
 def document(*terms: Any, **changes: Any) -> dict[str, Any]:
-    """A valid document, of the given terms or of every kind; each call makes a new one."""
+    """A valid document, of the given terms or of every kind under a twist; each call makes a new one."""
+    goal = {"name": "goal_pos"}
+    twist = {"kind": "twist", "vx_m_s": [-0.5, 1.0]}
+    terms = terms or tuple(term for term in TERMS_OF_EVERY_KIND.values() if term != goal)
+    aimed = any(term == "goal_pos" or (isinstance(term, dict) and term.get("name") == "goal_pos") for term in terms)
     base = {
         "schema": 1,
         "robot": "leg",
@@ -60,9 +77,9 @@ def document(*terms: Any, **changes: Any) -> dict[str, Any]:
             "kp": 20.0,
             "kd": dict.fromkeys(JOINTS, 0.5),
         },
-        "inputs": {"obs": {"terms": list(terms or TERMS_OF_EVERY_KIND.values())}},
+        "inputs": {"obs": {"terms": list(terms)}},
         "action": {"output": "actions", "joints": ["ankle", "hip"], "scale": [0.5, 0.25], "clip": [-8.0, 8.0]},
-        "command": {"kind": "twist", "vx_m_s": [-0.5, 1.0]},
+        "command": {"kind": "position", "x_m": [-0.5, 1.0]} if aimed else twist,
         "phase": {"hz": 1.5, "offsets_rad": [0.0, 3.0], "still_rad": 3.0, "still_below": 0.05},
     }
     return copy.deepcopy(base | changes)
@@ -166,11 +183,14 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     }
     driven = draw(st.permutations(joints))[:2]
     action = {"output": draw(NAMES), "joints": driven, "scale": by_joint(driven, REALS)}
+    action["kind"] = draw(st.sampled_from(get_args(ActionKind)))
     action["offset"] = draw(st.just("default") | st.just(by_joint(driven, REALS)))
     if draw(st.booleans()):
         action["clip"] = draw(pairs())
     result["action"] = action
-    result["command"] = {key: draw(pairs()) for key in draw(st.sets(st.sampled_from(("vx_m_s", "vy_m_s", "wz_rad_s"))))}
+    kind = result["command"]["kind"]
+    keys = COMMAND_KEYS[kind]
+    result["command"] = {"kind": kind} | {key: draw(pairs()) for key in draw(st.sets(st.sampled_from(keys)))}
     result["phase"] = {"hz": draw(st.floats(0.01, 100.0)), "offsets_rad": draw(st.lists(REALS, min_size=2, max_size=2))}
     if draw(st.booleans()):
         result["phase"] |= {"still_rad": draw(REALS), "still_below": draw(st.floats(0.0, 10.0))}

@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast, get_args
 
-from edgert.contract.spec import SCHEMA, ActionSpec, CommandSpec, Contract, InputSpec, ObservationTerm, PhaseSpec
+from edgert.contract.spec import (
+    COMMAND_KEYS,
+    SCHEMA,
+    ActionKind,
+    ActionSpec,
+    CommandKind,
+    CommandSpec,
+    Contract,
+    InputSpec,
+    ObservationTerm,
+    PhaseSpec,
+)
 from edgert.contract.terms import TermSizes, load_term
 from edgert.errors import ContractError, UnknownNameError
 from edgert.tables import Table, is_number, show, type_name
@@ -75,6 +86,7 @@ def parse_contract(document: Mapping[str, Any], where: str, provenance: Mapping[
         njoint=len(joints),
         nact=len(action.joints),
         ncommand=3 if command is not None else 0,
+        ngoal=3 if command is not None and command.kind == "position" else 0,
         nphase=len(phase.offsets_rad) if phase is not None else 0,
     )
     inputs_table = table.table("inputs")
@@ -157,10 +169,10 @@ def _per_joint(
 
 def _command(table: Table) -> CommandSpec:
     entry = table.table("command")
-    entry.text("kind", "twist", choices=("twist",))
-    vx, vy, wz = (entry.range(key) if entry.has(key) else None for key in ("vx_m_s", "vy_m_s", "wz_rad_s"))
+    kind = cast(CommandKind, entry.text("kind", "twist", choices=COMMAND_KEYS))
+    ranges = tuple(entry.range(key) if entry.has(key) else None for key in COMMAND_KEYS[kind])
     entry.close()
-    return CommandSpec(vx_m_s=vx, vy_m_s=vy, wz_rad_s=wz)
+    return CommandSpec(kind=kind, ranges=ranges)
 
 
 def _phase(table: Table, command: CommandSpec | None) -> PhaseSpec:
@@ -190,15 +202,16 @@ def _action(table: Table, joints: tuple[str, ...], default_pos: tuple[float, ...
         table.fail(
             "joints", found=", ".join(unknown) or "no joint", expected="some of joints.names: " + ", ".join(joints)
         )
+    kind = cast(ActionKind, table.text("kind", "position", choices=get_args(ActionKind)))
     if table.raw("offset", "default") == "default":
-        offset = tuple(default_pos[joints.index(name)] for name in names)
+        pose = [default_pos[joints.index(name)] for name in names]
+        offset = tuple(pose) if kind == "position" else (0.0,) * len(names)
     else:
         offset = _per_joint(table, "offset", names)
-    table.text("kind", "position", choices=("position",))
     spec = ActionSpec(
         output=table.text("output"),
         joints=names,
-        kind="position",
+        kind=kind,
         scale=_per_joint(table, "scale", names, 1.0),
         offset=offset,
         clip=table.range("clip") if table.has("clip") else None,
@@ -238,8 +251,10 @@ def _term(table: Table, sizes: TermSizes) -> ObservationTerm:
     raw_dim = kind.dim(sizes, sensors)
     if raw_dim == 0:
         section = "phase" if "phase" in name else "command"
+        kind_of = ' of kind "position"' if name == "goal_pos" else ""
         raise ContractError(
-            f"{table.where}: term '{name}' needs a [{section}] table", hint=f"Add [{section}], or remove the term"
+            f"{table.where}: term '{name}' needs a [{section}] table{kind_of}",
+            hint=f"Add [{section}], or remove the term",
         )
     index = _index(table, raw_dim) if table.has("index") else None
     dim = raw_dim if index is None else len(index)

@@ -149,6 +149,15 @@ def _joint_vel(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Write
     return _copy(inputs.state.joint_vel[0], slot)  # type: ignore[index]
 
 
+def _of_joints(function: Any, inputs: TermInputs, slot: Floats) -> Writer:
+    joint_pos = inputs.state.joint_pos[0]  # type: ignore[index]
+
+    def write() -> None:
+        function(joint_pos, out=slot)
+
+    return write
+
+
 def _sensors(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
     """Copy each sensor into its part of the slot."""
     sources = [inputs.state.sensors[name][0] for name in term.sensors]
@@ -218,6 +227,10 @@ _COMPILED: dict[str, Callable[[ObservationTerm, TermInputs, Floats], Writer | No
     "joint_vel": _joint_vel,
     "last_action": lambda term, inputs, slot: _copy(inputs.last_action[0], slot),
     "command": lambda term, inputs, slot: _copy(inputs.command[0], slot),
+    "goal_pos": lambda term, inputs, slot: _copy(inputs.command[0], slot),
+    "joint_sin": lambda term, inputs, slot: _of_joints(np.sin, inputs, slot),
+    "joint_cos": lambda term, inputs, slot: _of_joints(np.cos, inputs, slot),
+    "ee_pos": _sensors,
     "imu_ang_vel": _sensors,
     "imu_lin_acc": _sensors,
     "imu_quat": _sensors,

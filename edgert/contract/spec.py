@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Frame = Literal["body", "world"]
-ActionKind = Literal["position"]
+ActionKind = Literal["position", "relative_position"]
+CommandKind = Literal["twist", "position"]
+Range = tuple[float, float]
+COMMAND_KEYS: Mapping[CommandKind, tuple[str, ...]] = {
+    "twist": ("vx_m_s", "vy_m_s", "wz_rad_s"),
+    "position": ("x_m", "y_m", "z_m"),
+}
+"""The components of each kind of command, named with their units."""
 SCHEMA = 1
 
 
@@ -50,7 +57,10 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSpec:
-    """What the output does: joint target = offset + scale * clip(raw action)."""
+    """What the output does: joint target = offset + scale * clip(raw action).
+
+    "relative_position" adds the measured joint position of the same tick to that.
+    """
 
     output: str
     joints: tuple[str, ...]
@@ -63,16 +73,20 @@ class ActionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """What the operator asks: a twist of the base in its own frame, (vx m/s, vy m/s, wz rad/s)."""
+    """What the operator asks, three numbers.
 
-    kind: Literal["twist"] = "twist"
-    vx_m_s: tuple[float, float] | None = None
-    vy_m_s: tuple[float, float] | None = None
-    wz_rad_s: tuple[float, float] | None = None
+    "twist": of the base in its own frame, (vx m/s, vy m/s, wz rad/s); "position": of the end effector, (x, y, z) m in
+    the frame of the sensor that measures it.
+    """
 
-    def ranges(self) -> tuple[tuple[float, float] | None, ...]:
-        """The trained range of each component, None where it is not known."""
-        return (self.vx_m_s, self.vy_m_s, self.wz_rad_s)
+    kind: CommandKind = "twist"
+    ranges: tuple[Range | None, ...] = (None, None, None)
+    """The trained range of each component, None where it is not known."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The name of each component, with its unit."""
+        return COMMAND_KEYS[self.kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +152,7 @@ class Contract:
             "action": action,
         }
         if self.command is not None:
-            keys = ("vx_m_s", "vy_m_s", "wz_rad_s")
-            pairs = zip(keys, self.command.ranges(), strict=True)
+            pairs = zip(self.command.keys, self.command.ranges, strict=True)
             known = {key: _floats(pair) for key, pair in pairs if pair is not None}
             document["command"] = {"kind": self.command.kind, **known}
         if self.phase is not None:

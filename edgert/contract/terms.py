@@ -24,7 +24,7 @@ class TermInputs:
     """Everything that a term may read. Arrays are owned by the caller and may be refreshed in place."""
 
     state: RobotState
-    command: Array  # (nworld, ncommand) m/s, m/s, rad/s for a twist
+    command: Array  # (nworld, ncommand) m/s, m/s, rad/s for a twist; m for a position
     last_action: Array  # (nworld, nact) raw network output of the tick before, 0 after reset
     phase_rad: Array  # (nworld,) gait clock, see PhaseSpec
     gait: PhaseSpec | None
@@ -40,6 +40,8 @@ class TermSizes:
     nact: int
     ncommand: int
     nphase: int
+    ngoal: int = 0
+    """3 where the command is a position."""
 
 
 TermFunction = Callable[["TermInputs", "ObservationTerm", Any], Array]
@@ -129,6 +131,14 @@ def _joint_vel(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     return inputs.state.joint_vel
 
 
+def _joint_sin(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return xp.sin(inputs.state.joint_pos)
+
+
+def _joint_cos(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return xp.cos(inputs.state.joint_pos)
+
+
 def _last_action(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     return inputs.last_action
 
@@ -187,7 +197,10 @@ def advance_phase(phase: Array, command: Array, gait: PhaseSpec, dt_s: float, xp
 
 
 def raw_action_target(raw: Array, spec: ActionSpec, scale: Array, offset: Array, xp: Any) -> Array:
-    """Joint targets (nworld, nact) in rad from the raw network output: offset + scale * clip(raw)."""
+    """Joint targets (nworld, nact) in rad from the raw network output: offset + scale * clip(raw).
+
+    For "relative_position" the caller adds the measured joint positions to the offset.
+    """
     clipped = raw if spec.clip is None else xp.clip(raw, spec.clip[0], spec.clip[1])
     return offset + scale * clipped
 
@@ -196,7 +209,7 @@ def _joints(sizes: TermSizes, sensors: tuple[str, ...]) -> int:
     return sizes.njoint
 
 
-def _imu(sensor: str, sensor_dim: int, unit: str) -> Term:
+def _handed_on(sensor: str, sensor_dim: int, unit: str) -> Term:
     """A term that hands on the numbers of sensors, by default of the one of its own name."""
     return Term(
         function=_sensor,
@@ -225,14 +238,18 @@ BASE_ANG_VEL = Term(
 PROJECTED_GRAVITY = Term(function=_projected_gravity, dim=lambda sizes, sensors: 3, needs=("base_quat",), unit="1")
 JOINT_POS = Term(function=_joint_pos, dim=_joints, needs=("joint_pos",), unit="rad from the default pose")
 JOINT_VEL = Term(function=_joint_vel, dim=_joints, needs=("joint_vel",), unit="rad/s")
+JOINT_SIN = Term(function=_joint_sin, dim=_joints, needs=("joint_pos",), unit="1")
+JOINT_COS = Term(function=_joint_cos, dim=_joints, needs=("joint_pos",), unit="1")
 LAST_ACTION = Term(function=_last_action, dim=lambda sizes, sensors: sizes.nact, unit="raw network output")
-COMMAND = Term(function=_command, dim=lambda sizes, sensors: sizes.ncommand, unit="m/s, m/s, rad/s")
+COMMAND = Term(function=_command, dim=lambda sizes, sensors: sizes.ncommand, unit="m/s, m/s, rad/s, or m")
+GOAL_POS = Term(function=_command, dim=lambda sizes, sensors: sizes.ngoal, unit="m")
 SIN_PHASE = Term(function=_sin_phase, dim=lambda sizes, sensors: sizes.nphase, unit="1")
 COS_PHASE = Term(function=_cos_phase, dim=lambda sizes, sensors: sizes.nphase, unit="1")
 PHASE = Term(function=_phase, dim=lambda sizes, sensors: 2 * sizes.nphase, unit="sin then cos")
-IMU_ANG_VEL = _imu("imu_ang_vel", 3, "rad/s")
-IMU_LIN_ACC = _imu("imu_lin_acc", 3, "m/s²")
-IMU_QUAT = _imu("imu_quat", 4, "wxyz")
+IMU_ANG_VEL = _handed_on("imu_ang_vel", 3, "rad/s")
+IMU_LIN_ACC = _handed_on("imu_lin_acc", 3, "m/s²")
+IMU_QUAT = _handed_on("imu_quat", 4, "wxyz")
+EE_POS = _handed_on("ee_pos", 3, "m")
 FOOT_CONTACT = Term(
     function=_foot_contact,
     dim=lambda sizes, sensors: len(sensors),
@@ -247,8 +264,12 @@ _NAMES = (
     "projected_gravity",
     "joint_pos",
     "joint_vel",
+    "joint_sin",
+    "joint_cos",
     "last_action",
     "command",
+    "goal_pos",
+    "ee_pos",
     "sin_phase",
     "cos_phase",
     "phase",

@@ -36,7 +36,7 @@ class Controller:
             raise ContractError(
                 "the command does not fit the policy",
                 found=f"{len(command)} numbers",
-                expected="3 (vx, vy, wz)" if contract.command is not None else "none, as the policy takes no command",
+                expected="3 numbers" if contract.command is not None else "none, as the policy takes no command",
             )
         self.policy = policy
         nact = len(contract.action.joints)
@@ -58,6 +58,7 @@ class Controller:
         every = action.joints == contract.joints
         self._joints: Any = slice(None) if every else [contract.joints.index(name) for name in action.joints]
         self._target = np.zeros(nact)
+        self._measured = state.joint_pos[0] if action.kind == "relative_position" else None  # type: ignore[index]
         self._observations = [array[0] for array in policy.obs.values()]
         self.out = JointCommand(
             q=self._q,
@@ -94,6 +95,8 @@ class Controller:
             np.minimum(target, self._bounds[1], out=target)
             np.multiply(target, self._scale, out=target)
         np.add(target, self._offset, out=target)
+        if self._measured is not None:
+            np.add(target, self._measured[self._joints], out=target)
         if not isfinite(target.dot(target) + last.dot(last) + sum(row.dot(row) for row in self._observations)):
             return False
         self._row[self._joints] = target

@@ -229,7 +229,7 @@ def _command(options: RunOptions, contract: Contract, notes: list[str]) -> tuple
             )
         return ()
     command = DEFAULT_TWIST if options.command is None else options.command
-    for name, value, trained in zip(("vx", "vy", "wz"), command, spec.ranges(), strict=True):
+    for name, value, trained in zip(("vx", "vy", "wz"), command, spec.ranges, strict=True):
         if trained is not None and not trained[0] <= value <= trained[1]:
             notes.append(
                 f"warning: command {name} = {value:g} is outside the trained range {trained[0]:g} … {trained[1]:g}"

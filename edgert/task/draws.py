@@ -7,14 +7,15 @@ blocks, because one small draw per world and step would cost more than the physi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import sin
 from typing import cast
 
 import numpy as np
 
 from edgert.sim.protocol import Floats, Mask
 from edgert.sim.scene import Scene
-from edgert.task.task import CommandSampling, ResetRanges
+from edgert.task.task import CommandSampling, GoalSampling, PerJoint, ResetRanges
 
 _NOISE_BLOCK = 32
 """Steps of observation noise drawn at once for one world."""
@@ -54,21 +55,26 @@ def within(unit: Floats, bounds: tuple[float, float]) -> Floats:
     return bounds[0] + unit * (bounds[1] - bounds[0])
 
 
-def around(unit: Floats, half_width: float) -> Floats:
+def around(unit: Floats, half_width: float | Floats) -> Floats:
     """Uniform numbers in [0, 1) spread over plus and minus `half_width`."""
     return (2.0 * unit - 1.0) * half_width
 
 
 def spread(qpos: Floats, qvel: Floats, scene: Scene, ranges: ResetRanges, draws: ResetDraws, rows: Floats) -> None:
     """Spread initial states (n, nq), (n, nv) in place around where they are, from uniform numbers (n, width)."""
-    qpos[:, list(scene.qpos_adr)] += around(draws.column(rows, "joint_pos"), ranges.joint_pos_rad)
-    qvel[:, list(scene.dof_adr)] += around(draws.column(rows, "joint_vel"), ranges.joint_vel_rad_s)
+    positions, velocities = (_by_joint(each, scene.joints) for each in (ranges.joint_pos_rad, ranges.joint_vel_rad_s))
+    qpos[:, list(scene.qpos_adr)] += around(draws.column(rows, "joint_pos"), positions)
+    qvel[:, list(scene.dof_adr)] += around(draws.column(rows, "joint_vel"), velocities)
     if scene.base is not None:
         at, dof = scene.base_qpos_adr, scene.base_dof_adr
         half_yaw = 0.5 * around(draws.column(rows, "yaw")[:, 0], ranges.yaw_rad)
         qpos[:, at + 3 : at + 7] = _turned(qpos[:, at + 3 : at + 7], half_yaw)
         qvel[:, dof : dof + 3] += around(draws.column(rows, "lin_vel"), ranges.lin_vel_m_s)
         qvel[:, dof + 3 : dof + 6] += around(draws.column(rows, "ang_vel"), ranges.ang_vel_rad_s)
+
+
+def _by_joint(value: PerJoint, joints: Sequence[str]) -> float | Floats:
+    return np.array([value.get(name, 0.0) for name in joints]) if isinstance(value, Mapping) else value
 
 
 def _turned(quat: Floats, half_yaw: Floats) -> Floats:
@@ -78,8 +84,10 @@ def _turned(quat: Floats, half_yaw: Floats) -> Floats:
     return np.stack((c * w - s * z, c * x - s * y, c * y + s * x, c * z + s * w), axis=1)
 
 
-def draw_commands(unit: Floats, sampling: CommandSampling) -> Floats:
+def draw_commands(unit: Floats, sampling: CommandSampling | GoalSampling) -> Floats:
     """Commands (n, 3) from uniform numbers (n, 5): three components, then still and forward-only selectors."""
+    if isinstance(sampling, GoalSampling):
+        return _draw_goals(unit, sampling)
     commands = np.stack(
         (
             within(unit[:, 0], sampling.vx_m_s),
@@ -91,6 +99,17 @@ def draw_commands(unit: Floats, sampling: CommandSampling) -> Floats:
     commands[unit[:, 4] < sampling.forward_fraction, 1:] = 0.0
     commands[unit[:, 3] < sampling.still_fraction] = 0.0
     return commands
+
+
+def _draw_goals(unit: Floats, sampling: GoalSampling) -> Floats:
+    """Positions (n, 3), uniform in volume: the cube of the radius and the sine of the elevation are uniform."""
+    low, high = sampling.radius_m
+    radius = np.cbrt(within(unit[:, 0], (low**3, high**3)))
+    azimuth = within(unit[:, 1], sampling.azimuth_rad)
+    z = within(unit[:, 2], (sin(sampling.elevation_rad[0]), sin(sampling.elevation_rad[1])))
+    flat = np.sqrt(1.0 - z * z)
+    outward = np.stack((flat * np.cos(azimuth), flat * np.sin(azimuth), z), axis=1)
+    return cast(Floats, sampling.center_m + radius[:, None] * outward)
 
 
 class Generators:

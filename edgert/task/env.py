@@ -3,8 +3,9 @@
 Both are thin drivers of `Worlds`; the vector environment equals a `SyncVectorEnv` of single ones bit for bit, infos
 included, in all three autoreset modes. Observations, rewards and infos are new objects at every call.
 
-Info keys: `command` (3,) and `velocity` (3,) = vx, vy m/s, wz rad/s in the base frame, after every reset and step;
-`reward_<term>` after every step: the weighted value of each reward term.
+Info keys: `command` (3,) of a task with commands and `velocity` (3,) = vx, vy m/s, wz rad/s in the base frame of a
+floating base, after every reset and step; after every step `reward_<term>`, the weighted value of each reward term, and
+`is_success`, whether the criterion of a task that has one holds at that instant.
 """
 
 from __future__ import annotations
@@ -172,6 +173,11 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         self._state_info(infos, None)
         return observation.copy(), reward, terminated, truncated, infos
 
+    @property
+    def dt(self) -> float:
+        """Control period, s, named as in Gymnasium's MuJoCo environments."""
+        return self.task.contract.period_s
+
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulation."""
         self.worlds.close()
@@ -200,7 +206,7 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
 
     def _state_info(self, infos: dict[str, Any], mask: Flags | None) -> dict[str, Any]:
         """Add what is known after resets and steps of the worlds of the mask (None: all)."""
-        for key, values in (("command", self.worlds.command), ("velocity", self.worlds.body_velocity())):
+        for key, values in self.worlds.described().items():
             infos[key] = values.copy() if mask is None else np.where(mask[:, None], values, 0.0)
             infos[f"_{key}"] = np.ones(self.num_envs, np.bool_) if mask is None else mask.copy()
         return infos
@@ -215,6 +221,10 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         for row, name in enumerate(self.worlds.reward_terms):
             infos[f"reward_{name}"] = values[row]
             infos[f"_reward_{name}"] = present[row]
+        if self.worlds.success is not None:
+            success = self.worlds.success
+            infos["is_success"] = success.copy() if mask is None else success & mask
+            infos["_is_success"] = np.ones(self.num_envs, np.bool_) if mask is None else mask.copy()
         return infos
 
 
@@ -276,6 +286,11 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         self.render_mode = render_mode
         self._seeded = False
 
+    @property
+    def dt(self) -> float:
+        """Control period, s, named as in Gymnasium's MuJoCo environments."""
+        return self.task.contract.period_s
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
@@ -302,6 +317,8 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         worlds.resample()
         info = self._info()
         info |= {f"reward_{name}": float(values[0]) for name, values in worlds.reward_terms.items()}
+        if worlds.success is not None:
+            info["is_success"] = bool(worlds.success[0])
         truncated = bool(worlds.steps[0] >= self.task.episode_steps)
         return worlds.observe()[0], reward, terminated, truncated, info
 
@@ -310,4 +327,4 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         self.worlds.close()
 
     def _info(self) -> dict[str, Any]:
-        return {"command": self.worlds.command[0].copy(), "velocity": self.worlds.body_velocity()[0]}
+        return {key: values[0].copy() for key, values in self.worlds.described().items()}

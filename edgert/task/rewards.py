@@ -24,7 +24,7 @@ class RewardInputs:
     gravity: Array  # (nworld, 3) unit vector, base frame
     action: Array  # (nworld, nact) raw network output of this step
     last_action: Array  # (nworld, nact) of the step before
-    joint_error: Array  # (nworld, njoint) rad from the default pose
+    joint_error: Array  # (nworld, njoint) rad from the default pose; joints in the order of the contract
     phase_rad: Array  # (nworld,) gait clock of the observation that led to this step
 
 
@@ -90,8 +90,7 @@ def _action_rate(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array
 
 
 def _pose(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
-    joints = xp.asarray(parameters["joints"], device=inputs.joint_error.device)
-    error = xp.take(inputs.joint_error, joints, axis=1)
+    error = _picked(inputs.joint_error, parameters, xp)
     return xp.sum(error * error, axis=1)
 
 
@@ -114,6 +113,31 @@ def _foot_clock(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
     return xp.mean(1.0 - xp.abs(heights - wanted) / parameters["height_m"], axis=1)
 
 
+def _joint_cos(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
+    return xp.sum(xp.cos(_picked(inputs.state.joint_pos, parameters, xp)), axis=1)
+
+
+def _joint_vel(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
+    rate = _picked(inputs.state.joint_vel, parameters, xp)
+    return xp.sum(rate * rate, axis=1)
+
+
+def goal_distance(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
+    """Distance of the end effector from the commanded position, (nworld,) m."""
+    (sensor,) = parameters["sensors"]
+    error = inputs.state.sensors[sensor] - inputs.command
+    return xp.sqrt(xp.sum(error * error, axis=1))
+
+
+def _near_goal(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
+    distance = goal_distance(inputs, parameters, xp)
+    return xp.exp(-(distance * distance) / parameters["std"] ** 2)
+
+
+def _picked(values: Array, parameters: Parameters, xp: Any) -> Array:
+    return xp.take(values, xp.asarray(parameters["joints"], device=values.device), axis=1)
+
+
 def _read_std(table: Table, joints: tuple[str, ...]) -> Parameters:
     return {"std": table.number("std", above=0.0)}
 
@@ -126,6 +150,11 @@ def _read_joints(table: Table, joints: tuple[str, ...]) -> Parameters:
     if unknown:
         table.fail("joints", found=", ".join(unknown), expected="joints of the contract: " + ", ".join(joints))
     return {"joints": np.array([joints.index(name) for name in names])}
+
+
+def read_end_effector(table: Table, joints: tuple[str, ...]) -> Parameters:
+    """The sensor that measures the position of the end effector."""
+    return {"sensors": (table.text("sensor", "ee_pos"),)}
 
 
 def _read_height(table: Table, joints: tuple[str, ...]) -> Parameters:
@@ -156,6 +185,12 @@ REWARDS: dict[str, RewardKind] = {
     "still_pose": RewardKind(function=_still_pose),
     "base_height": RewardKind(function=_base_height, read=_read_height),
     "foot_clock": RewardKind(function=_foot_clock, read=_read_foot_clock),
+    "joint_cos": RewardKind(function=_joint_cos, read=_read_joints),
+    "joint_vel": RewardKind(function=_joint_vel, read=_read_joints),
+    "goal_distance": RewardKind(function=goal_distance, read=read_end_effector),
+    "near_goal": RewardKind(
+        function=_near_goal, read=lambda table, joints: {**read_end_effector(table, joints), **_read_std(table, joints)}
+    ),
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import pi
 from pathlib import Path
 
 from edgert import assets
@@ -17,6 +18,7 @@ from edgert.files import is_path
 from edgert.sim.scene import MAX_DECIMATION, Scene, physics_steps
 from edgert.tables import Table, read_toml, show
 from edgert.task.rewards import REWARDS, RewardTerm
+from edgert.task.success import SuccessRule, read_success
 
 Range = tuple[float, float]
 MAX_EPISODE_S = 86_400.0
@@ -36,6 +38,20 @@ class CommandSampling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GoalSampling:
+    """How positions are drawn: uniform in volume within a part of a spherical shell, anew every `resample_s`.
+
+    The azimuth is about z, 0 along x; the elevation is the angle above the plane through the centre.
+    """
+
+    center_m: tuple[float, float, float]
+    radius_m: Range
+    azimuth_rad: Range
+    elevation_rad: Range
+    resample_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FallTermination:
     """The base leans or sinks too far."""
 
@@ -43,12 +59,16 @@ class FallTermination:
     height_m: float
 
 
+PerJoint = float | Mapping[str, float]
+"""One number for every joint, or one by joint name (0 for those that are not named)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetRanges:
     """Half widths of uniform draws around the scene's keyframe."""
 
-    joint_pos_rad: float = 0.0
-    joint_vel_rad_s: float = 0.0
+    joint_pos_rad: PerJoint = 0.0
+    joint_vel_rad_s: PerJoint = 0.0
     yaw_rad: float = 0.0
     lin_vel_m_s: float = 0.0
     ang_vel_rad_s: float = 0.0
@@ -67,6 +87,7 @@ class Randomisation:
     delay_s: Range | None = None  # actuator delay, one for all joints of a world
     push_interval_s: float | None = None
     push_m_s: float = 0.0  # half width of each horizontal component
+    push_speed_m_s: float = 0.0  # of a push in a random horizontal direction, instead
     noise: Mapping[str, float] = field(default_factory=dict)
     """Half width of uniform noise by observation term, in the term's unit before scaling."""
 
@@ -82,9 +103,10 @@ class Task:
     decimation: int
     episode_s: float
     base: str
-    command: CommandSampling | None
+    command: CommandSampling | GoalSampling | None
     rewards: tuple[RewardTerm, ...]
     fall: FallTermination | None
+    success: SuccessRule | None
     reset: ResetRanges
     randomise: Randomisation
 
@@ -94,8 +116,10 @@ class Task:
         return max(1, round(self.episode_s * self.contract.control_hz))
 
 
-def load_task(name: str | Path) -> Task:
+def load_task(name: str | Path, contract: Contract | None = None) -> Task:
     """The task of a bundled sim, or of a folder or `task.toml` of your own.
+
+    With a `contract` of a policy, that counts instead of the task's own, at its own rate.
 
     Raises:
         UnknownNameError: no bundled sim has that name.
@@ -106,19 +130,21 @@ def load_task(name: str | Path) -> Task:
     else:
         path = Path(name)
         path = path if path.suffix == ".toml" else path / "task.toml"
-    return parse_task(read_toml(path, kind="task"), path)
+    return parse_task(read_toml(path, kind="task"), path, contract)
 
 
-def parse_task(document: Mapping[str, object], path: Path) -> Task:
-    """A `Task` from a parsed document; `path` locates the scene and names errors."""
+def parse_task(document: Mapping[str, object], path: Path, policy: Contract | None = None) -> Task:
+    """A `Task` from a parsed document; `path` locates the scene and names errors; see `load_task`."""
     table = Table(document, str(path))
     check_schema(table)
     contract_table = table.table("contract")
     provenance: dict[str, str] = {}
     ours = overlay({}, contract_table.data, "task", provenance)
-    contract = parse_contract({"schema": 1, **ours}, f"{path} [contract]", provenance)
-    if len(contract.inputs) != 1:
-        contract_table.fail("inputs", found=f"{len(contract.inputs)} inputs", expected="exactly one for a task")
+    own = parse_contract({"schema": 1, **ours}, f"{path} [contract]", provenance)
+    if len(own.inputs) != 1:
+        contract_table.fail("inputs", found=f"{len(own.inputs)} inputs", expected="exactly one for a task")
+    contract = policy or own
+    decimation = table.integer("decimation", lo=1, hi=MAX_DECIMATION)
     scene = _scene_path(table, path)
     rewards_table = table.table("rewards")
     rewards = rewards_table.each(lambda key, entry: _reward(rewards_table, key, entry, contract))
@@ -127,17 +153,18 @@ def parse_task(document: Mapping[str, object], path: Path) -> Task:
         id=table.text("id", ""),
         scene=scene,
         contract=contract,
-        decimation=table.integer("decimation", lo=1, hi=MAX_DECIMATION),
+        decimation=max(1, round(decimation * own.control_hz / contract.control_hz)),
         episode_s=table.number("episode_s", above=0.0, hi=MAX_EPISODE_S),
         base=table.text("base", ""),
-        command=_sampling(table) if table.has("command") else None,
+        command=_sampling(table, own) if table.has("command") else None,
         rewards=tuple(rewards.values()),
         fall=_fall(table) if table.has("terminations") else None,
-        reset=_reset(table) if table.has("reset") else ResetRanges(),
-        randomise=_randomise(table, contract) if table.has("randomise") else Randomisation(),
+        success=read_success(table.table("success"), contract.joints, MAX_EPISODE_S) if table.has("success") else None,
+        reset=_reset(table, own) if table.has("reset") else ResetRanges(),
+        randomise=_randomise(table, own) if table.has("randomise") else Randomisation(),
     )
     table.close()
-    if (contract.command is None) != (task.command is None):
+    if (own.command is None) != (task.command is None):
         raise ContractError(
             f"{path}: [command] and [contract.command] go together",
             found="only one of them",
@@ -170,8 +197,19 @@ def _reward(table: Table, key: str, entry: Table, contract: Contract) -> RewardT
     )
 
 
-def _sampling(table: Table) -> CommandSampling:
+def _sampling(table: Table, contract: Contract) -> CommandSampling | GoalSampling:
     entry = table.table("command")
+    if contract.command is not None and contract.command.kind == "position":
+        center = entry.numbers("center_m", (0.0, 0.0, 0.0), length=3)
+        goals = GoalSampling(
+            center_m=(center[0], center[1], center[2]),
+            radius_m=entry.range("radius_m", lo=0.0),
+            azimuth_rad=entry.range("azimuth_rad", (-pi, pi)),
+            elevation_rad=entry.range("elevation_rad", (-pi / 2, pi / 2), lo=-pi / 2, hi=pi / 2),
+            resample_s=entry.number("resample_s", above=0.0, hi=MAX_EPISODE_S),
+        )
+        entry.close()
+        return goals
     sampling = CommandSampling(
         vx_m_s=entry.range("vx_m_s"),
         vy_m_s=entry.range("vy_m_s"),
@@ -195,12 +233,24 @@ def _fall(table: Table) -> FallTermination:
     return result
 
 
-def _reset(table: Table) -> ResetRanges:
+def _reset(table: Table, contract: Contract) -> ResetRanges:
     entry = table.table("reset")
-    names = ResetRanges.__dataclass_fields__
-    ranges = ResetRanges(**{name: entry.number(name, 0.0, lo=0.0) for name in names})
+    ranges = ResetRanges(
+        joint_pos_rad=_per_joint(entry, "joint_pos_rad", contract),
+        joint_vel_rad_s=_per_joint(entry, "joint_vel_rad_s", contract),
+        **{name: entry.number(name, 0.0, lo=0.0) for name in ("yaw_rad", "lin_vel_m_s", "ang_vel_rad_s")},
+    )
     entry.close()
     return ranges
+
+
+def _per_joint(table: Table, name: str, contract: Contract) -> PerJoint:
+    if not isinstance(table.raw(name, 0.0), Mapping):
+        return table.number(name, 0.0, lo=0.0)
+    entries = table.table(name)
+    values = {joint: entries.number(joint, lo=0.0) for joint in contract.joints if entries.has(joint)}
+    entries.close()
+    return values
 
 
 def _randomise(table: Table, contract: Contract) -> Randomisation:
@@ -224,10 +274,11 @@ def _randomise(table: Table, contract: Contract) -> Randomisation:
         delay.close()
     if entry.has("push"):
         push = entry.table("push")
-        values |= {
-            "push_interval_s": push.number("interval_s", above=0.0, hi=MAX_EPISODE_S),
-            "push_m_s": push.number("velocity_m_s", lo=0.0),
-        }
+        values["push_interval_s"] = push.number("interval_s", above=0.0, hi=MAX_EPISODE_S)
+        if push.has("speed_m_s"):
+            values["push_speed_m_s"] = push.number("speed_m_s", lo=0.0)
+        else:
+            values["push_m_s"] = push.number("velocity_m_s", lo=0.0)
         push.close()
     if entry.has("observation_noise"):
         noise = entry.table("observation_noise")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ class Worlds:
     Attributes that callers read; all are refreshed in place:
         reward: (nworld,) the sum of `reward_table`.
         reward_table: (number of terms, nworld) weighted values of this step; `reward_terms` names its rows.
+        success: (nworld,) where the task's criterion holds now; None for a task without one.
         terminated: (nworld,) where the robot fell, or where physics diverged since the world's reset.
         velocity: (nworld, 3) of the base origin, base frame, m/s.
 
@@ -82,10 +83,13 @@ class Worlds:
             term.name: row for term, row in zip(task.rewards, self.reward_table, strict=True)
         }
         self.terminated = np.zeros(nworld, np.bool_)
+        self.success = None if task.success is None else np.zeros(nworld, np.bool_)
 
         self._scale = np.array(contract.action.scale)
         self._offset = np.array(contract.action.offset)
         self._columns = self.body.joint_columns(contract.action.joints)
+        self._acted = [contract.joints.index(name) for name in contract.action.joints]
+        self._relative = contract.action.kind == "relative_position"
         self._held = self.body.joint_columns(contract.joints)
         self._ctrl = self.sim.view("ctrl")
         self._qpos = self.sim.view("qpos")
@@ -135,6 +139,9 @@ class Worlds:
         controls = self._ctrl[index]
         controls[:, self._held] = self.contract.default_pos
         controls[:, self._columns] = self._offset
+        self.body.refresh()
+        if self._relative:
+            controls[:, self._columns] += self._measured()[index]
         self._ctrl[index] = controls
         self.body.settle(mask)
         self.sim.forward(mask)
@@ -144,6 +151,8 @@ class Worlds:
         self._last_action[index] = 0.0
         self.steps[index] = 0
         self.terminated[index] = False
+        if self.success is not None:
+            self.success[index] = False
         self.phase[index] = 0.0
         if self.task.command is not None:
             drawn = draw_commands(self._draws.column(rows, "command"), self.task.command)
@@ -178,7 +187,8 @@ class Worlds:
             )
         self._last_action[:] = self.action
         self.action[:] = raw
-        self._ctrl[:, self._columns] = raw_action_target(raw, self.contract.action, self._scale, self._offset, np)
+        offset = self._offset + self._measured() if self._relative else self._offset
+        self._ctrl[:, self._columns] = raw_action_target(raw, self.contract.action, self._scale, offset, np)
         self._push(active)
         self.sim.step(self.task.decimation)
         self.body.refresh()
@@ -224,6 +234,15 @@ class Worlds:
             result[:, 2] = self.body.state.base_ang_vel[:, 2]
         return result
 
+    def described(self) -> dict[str, Floats]:
+        """What is worth telling of every world at any time, live arrays: `command` and `velocity`, where they exist."""
+        told = {"command": self.command} if self.contract.command is not None else {}
+        return told | ({"velocity": self.body_velocity()} if self.scene.base is not None else {})
+
+    def _measured(self) -> Floats:
+        """Positions of the joints of the action, (nworld, nact) rad."""
+        return cast(Floats, self.body.state.joint_pos[:, self._acted])  # type: ignore[index]
+
     def close(self) -> None:
         """Release the simulation."""
         self.sim.close()
@@ -259,7 +278,11 @@ class Worlds:
         if len(worlds) > 0:
             unit = self._generators.rows(worlds.tolist(), 2)
             dof = self.scene.base_dof_adr
-            self._qvel[worlds, dof : dof + 2] += around(unit, self.randomise.push_m_s)
+            push = around(unit, self.randomise.push_m_s)
+            if self.randomise.push_speed_m_s > 0.0:
+                turn = 2.0 * np.pi * unit[:, 0]
+                push = self.randomise.push_speed_m_s * np.stack((np.cos(turn), np.sin(turn)), axis=1)
+            self._qvel[worlds, dof : dof + 2] += push
             self._next_push[worlds] += self._steps_of(self.randomise.push_interval_s)
 
     def _measure(self, index: Any) -> None:
@@ -291,6 +314,8 @@ class Worlds:
             np.multiply(term.function(inputs, term.parameters, np), weight, out=row)
             self.reward += row
         self.terminated[:] = self.sim.diverged()
+        if task.success is not None:
+            self.success[:] = task.success.function(inputs, task.success.parameters, np)  # type: ignore[index]
         if task.fall is not None:
             height = state.base_pos[:, 2]  # type: ignore[index]  # build_scene refused a fixed base
             self.terminated |= fallen(inputs.gravity, height, task.fall.tilt_rad, task.fall.height_m, np)
@@ -314,7 +339,8 @@ def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
     )
     check_rate(task, scene)
     pushed = task.randomise.push_interval_s is not None
-    if scene.base is None and (task.fall is not None or task.command is not None or pushed):
+    twist = contract.command is not None and contract.command.kind == "twist"
+    if scene.base is None and (task.fall is not None or twist or pushed):
         raise RobotError(
             f"task '{task.name}' needs a floating base, which scene {task.scene} does not have",
             hint="Add <freejoint/> to the base body",
@@ -330,7 +356,8 @@ def _fixed(command: Sequence[float], task: Task) -> Floats:
     if task.contract.command is None:
         raise ContractError(f"task '{task.name}' takes no command", found=command, hint="Leave it out")
     if values.shape != (3,) or not (np.abs(values) <= MAX_MAGNITUDE).all():
-        raise ContractError("the fixed command is wrong", found=command, expected="three finite numbers: vx, vy, wz")
+        names = ", ".join(key.split("_")[0] for key in task.contract.command.keys)
+        raise ContractError("the fixed command is wrong", found=command, expected=f"three finite numbers: {names}")
     return values
 
 

@@ -226,7 +226,7 @@ def test_a_missing_key_is_refused_by_name(path, key):
             {"name": "foot_contact", "sensors": ["a"], "threshold": "1"},
             wrong("inputs.obs.terms[0].threshold", "text '1'", "a finite number"),
         ),
-        (("action", "kind"), "torque", wrong("action.kind", "'torque'", "one of position")),
+        (("action", "kind"), "torque", wrong("action.kind", "'torque'", "one of position, relative_position")),
         (("action", "output"), 3, wrong("action.output", "an integer 3", "text")),
         (("action", "joints"), [], wrong("action.joints", "no joint", "some of joints.names: hip, knee, ankle")),
         (
@@ -248,7 +248,7 @@ def test_a_missing_key_is_refused_by_name(path, key):
         ),
         (("action", "clip"), [0, INF], wrong("action.clip", "a list [0, inf]", "a list of finite numbers")),
         (("command",), None, wrong("command", "nothing None", "a table")),
-        (("command", "kind"), "pose", wrong("command.kind", "'pose'", "one of twist")),
+        (("command", "kind"), "pose", wrong("command.kind", "'pose'", "one of twist, position")),
         (("command", "vx_m_s"), [1, -1], wrong("command.vx_m_s", "[1, -1]", "[low, high] with low <= high")),
         (("command", "vx_m_s"), 1.0, wrong("command.vx_m_s", "a number 1.0", "a list of finite numbers")),
         (("phase", "hz"), 0.0, wrong("phase.hz", "0.0", "more than 0 and at most 10000")),
@@ -288,8 +288,16 @@ def test_a_schema_of_the_far_future_is_newer_too():
 def test_an_unknown_term_is_refused_with_the_place_and_the_valid_ones():
     assert refusal(changed(TERM, "joint_poss"), UnknownNameError) == (
         "policy.toml: key 'inputs.obs.terms[0].name' is no observation term: found 'joint_poss', expected one of "
-        "base_ang_vel, base_lin_vel, command, cos_phase, foot_contact, imu_ang_vel, imu_lin_acc, imu_quat, joint_pos, "
-        "joint_vel, last_action, phase, projected_gravity, sin_phase"
+        "base_ang_vel, base_lin_vel, command, cos_phase, ee_pos, foot_contact, goal_pos, imu_ang_vel, imu_lin_acc, "
+        "imu_quat, joint_cos, joint_pos, joint_sin, joint_vel, last_action, phase, projected_gravity, sin_phase"
+    )
+
+
+def test_a_goal_needs_a_command_that_is_a_position():
+    some = document("joint_pos")
+    some["inputs"]["obs"]["terms"] = ["goal_pos"]
+    assert refusal(some) == (
+        "policy.toml: term 'goal_pos' needs a [command] table of kind \"position\". Add [command], or remove the term"
     )
 
 

@@ -139,7 +139,7 @@ def test_a_missing_sensor_is_refused_with_those_there_are():
     spec = contract({"name": "foot_contact", "sensors": ["left_foot", "third_foot"]})
     assert refusal(spec, state()) == (
         "term 'foot_contact' of input 'obs' reads a sensor that the leg does not have: found third_foot, "
-        "expected one of back_gyro, imu_ang_vel, imu_lin_acc, imu_quat, left_foot, right_foot"
+        "expected one of back_gyro, ee_pos, imu_ang_vel, imu_lin_acc, imu_quat, left_foot, right_foot"
     )
 
 

@@ -120,6 +120,19 @@ def test_a_plain_term_is_its_field(name):
     np.testing.assert_array_equal(observe(name, values), values[name])
 
 
+def test_a_goal_is_the_command_and_an_end_effector_its_sensor():
+    values = numbers()
+    np.testing.assert_array_equal(observe("goal_pos", values), values["command"])
+    np.testing.assert_array_equal(observe("ee_pos", values), values["sensors"]["ee_pos"])
+
+
+def test_sine_and_cosine_are_of_the_whole_angle():
+    values = numbers(nworld=1)
+    values["joint_pos"] = np.array([[np.pi / 2, -np.pi, 2.0 * np.pi]])
+    np.testing.assert_allclose(observe("joint_sin", values), [[1.0, 0.0, 0.0]], atol=1e-15)
+    np.testing.assert_allclose(observe("joint_cos", values), [[0.0, -1.0, 1.0]], atol=1e-15)
+
+
 def test_phase_terms_are_sine_and_cosine_of_each_offset():
     values = numbers(nworld=1)
     values["phase_rad"] = np.array([0.0])

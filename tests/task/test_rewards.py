@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, pi, sin
+from math import cos, exp, pi, sin
 from typing import Any
 
 import array_api_strict as strict
@@ -30,11 +30,14 @@ VALUES: dict[str, Any] = {
     "phase_rad": [pi / 2, 1.0],
 }
 STATE: dict[str, Any] = {
+    "joint_pos": [[0.0, pi / 3, pi], [0.5, 0.25, -0.5]],
+    "joint_vel": [[1.0, -2.0, 0.0], [0.5, 0.0, 3.0]],
     "base_ang_vel": [[0.3, -0.4, 0.35], [1.0, 2.0, -0.1]],
     "base_pos": [[5.0, 6.0, 0.25], [0.0, 0.0, 0.31]],
     "joint_torque": [[1.0, 2.0, -2.0], [0.0, -3.0, 0.5]],
 }
 FEET = {"left": [[0.0, 0.0, 0.09], [0.0, 0.0, 0.02]], "right": [[1.0, 1.0, 0.02], [1.0, 1.0, 0.05]]}
+HAND = {"ee_pos": [[1.0, -0.5, 0.55], [0.3, 0.0, 0.4]], "tool": COMMAND}
 
 CLOCK = {"height_m": 0.08, "ground_m": 0.02, "sensors": ["left", "right"], "offsets_rad": [0.0, pi]}
 
@@ -49,6 +52,10 @@ CASES: dict[str, tuple[dict[str, Any], list[float]]] = {
     "pose": ({"joints": ["ankle", "hip"]}, [0.09 + 0.01, 0.015625 + 0.25]),
     "still_pose": ({}, [0.0, 0.875]),
     "base_height": ({"height_m": 0.3}, [0.0025, 0.0001]),
+    "joint_cos": ({"joints": ["knee", "ankle"]}, [0.5 - 1.0, cos(0.25) + cos(0.5)]),
+    "joint_vel": ({"joints": ["hip", "ankle"]}, [1.0, 9.25]),
+    "goal_distance": ({}, [0.3, 0.5]),
+    "near_goal": ({"std": 0.5}, [exp(-0.09 / 0.25), exp(-1.0)]),
     # Walking: left 1 cm below the top of its swing, right on the ground. Standing: right 3 cm above the ground.
     "foot_clock": (CLOCK, [1.0 - (0.01 / 0.08) / 2, 1.0 - (0.03 / 0.08) / 2]),
 }
@@ -57,7 +64,7 @@ CASES: dict[str, tuple[dict[str, Any], list[float]]] = {
 def inputs(convert: Callable[[Any], Any], **changes: Any) -> RewardInputs:
     given = {name: convert(value) for name, value in (VALUES | changes).items()}
     state = {name: convert(value) for name, value in STATE.items()}
-    sensors = {name: convert(value) for name, value in FEET.items()}
+    sensors = {name: convert(value) for name, value in (FEET | HAND).items()}
     return RewardInputs(state=RobotState(joint_names=JOINTS, sensors=sensors, **state), **given)
 
 
@@ -107,6 +114,11 @@ def test_a_reward_is_the_same_in_torch(name, dtype_name):
     result = value(name, inputs(lambda v: xp.asarray(v, dtype=dtype)), xp)
     assert result.dtype == dtype
     np.testing.assert_allclose(result.numpy(), CASES[name][1], rtol=1e-4, atol=1e-6)
+
+
+def test_the_end_effector_may_be_any_sensor():
+    result = REWARDS["goal_distance"].function(inputs(np.array), parameters("goal_distance", {"sensor": "tool"}), np)
+    np.testing.assert_array_equal(result, [0.0, 0.0])
 
 
 def test_pose_counts_every_joint_unless_it_names_some():
