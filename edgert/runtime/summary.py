@@ -6,24 +6,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from edgert.rollout import statistics
 from edgert.runtime.loop import Trace
 
-LATENCY_QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 PATH_SAMPLE_S: Final = 0.5
 """The path is measured between positions this far apart in time, so that swaying on the spot is no distance."""
 
 
 def latency_us(trace: Trace) -> dict[str, float | None]:
     """Quantiles and maximum of the time from observation to command, µs; None without a tick."""
-    if trace.commands == 0:
-        return dict.fromkeys((*LATENCY_QUANTILES, "max"))
-    samples = trace.latency_ns[: trace.commands] / 1e3
-    # The next measured sample, never an interpolated one: a p999 of 500 ticks is the worst of them.
-    quantiles = np.quantile(samples, list(LATENCY_QUANTILES.values()), method="higher")
-    result: dict[str, float | None] = {
-        name: round(float(value), 1) for name, value in zip(LATENCY_QUANTILES, quantiles, strict=True)
-    }
-    return result | {"max": round(float(samples.max()), 1)}
+    return statistics.latency_us(trace.latency_ns[: trace.commands])
 
 
 def motion(trace: Trace, period_s: float) -> dict[str, Any]:
