@@ -1,7 +1,7 @@
 """The command line: groups are loaded when they are used, refusals are one line, exit codes are fixed.
 
-Exit codes: 0 done, 1 a bug (with its traceback), 2 usage or refused input, 3 safety stop or fall, 130 Ctrl-C,
-141 nobody reads the output any more.
+Exit codes: 0 done, 1 a bug (with its traceback), 2 usage or refused input, 3 safety stop or fall, 5 a check failed or
+found a difference, 130 Ctrl-C, 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from edgert import __version__
 from edgert.errors import EdgertError, UnsupportedError, one_line
@@ -22,10 +23,52 @@ from edgert.registry import Registry
 
 EXIT_REFUSED = 2
 EXIT_SAFETY = 3
+EXIT_DIFFERENCE = 5
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-COMMANDS = Registry("edgert.commands", "command", {"run": "edgert.cli.run:run"})
+COMMANDS = Registry(
+    "edgert.commands",
+    "command",
+    {
+        "completion": "edgert.cli.completion:completion",
+        "config": "edgert.cli.config:config",
+        "doctor": "edgert.cli.doctor:doctor",
+        "policy": "edgert.cli.policy:policy",
+        "run": "edgert.cli.run:run",
+        "sim": "edgert.cli.sim:sim",
+        "version": "edgert.cli.version:version",
+    },
+)
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+
+class ProjectContext(click.Context):
+    """The context of every command: its options take defaults from the project file, and each of them is said."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.default_map is not None:
+            from edgert.cli.project import defaults
+
+            self.default_map = defaults(self.command, self, self.default_map, self._path())
+
+    def _path(self) -> str:
+        above = self.parent._path() + "." if isinstance(self.parent, ProjectContext) else ""
+        return f"{above}{self.info_name}"
+
+    def invoke(self, callback: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Run a command, after saying what the project file sets in it."""
+        if callback is self.command.callback:
+            self._say_defaults()
+        return super().invoke(callback, *args, **kwargs)
+
+    def _say_defaults(self) -> None:
+        for param in self.command.params:
+            name = param.name or ""
+            if isinstance(param, click.Option) and self.get_parameter_source(name) is ParameterSource.DEFAULT_MAP:
+                from edgert.cli.project import FILE, said
+
+                say(f"{FILE}: {said(param, (self.default_map or {})[name])}")
 
 
 class LazyGroup(click.Group):
@@ -45,7 +88,16 @@ class LazyGroup(click.Group):
             return _unavailable(cmd_name, str(error))
         if not isinstance(command, click.Command):
             return _unavailable(cmd_name, f"the plug-in for '{cmd_name}' is no click command")
+        _follow_project(command)
         return command
+
+
+def _follow_project(command: click.Command) -> None:
+    """Let a command and those below it take their defaults from the project file."""
+    if command.context_class is click.Context:
+        command.context_class = ProjectContext
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        _follow_project(below)
 
 
 def _unavailable(name: str, reason: str) -> click.Command:
@@ -61,8 +113,15 @@ def _unavailable(name: str, reason: str) -> click.Command:
 
 @click.group(cls=LazyGroup, context_settings=HELP_NAMES)
 @click.version_option(__version__, prog_name="edgert")
-def cli() -> None:
-    """Run trained policies on robots and in simulation, on the chip that is there."""
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Run trained policies on robots and in simulation, on the chip that is there.
+
+    Defaults of options may stand in edgert.toml in the working folder, such as sim = "my.xml" under [run.policy].
+    """
+    from edgert.cli.project import defaults, read_project
+
+    ctx.default_map = defaults(cli, ctx, read_project())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -89,6 +148,14 @@ def output() -> Iterator[None]:
         if isinstance(error, BrokenPipeError):
             raise click.exceptions.Exit(EXIT_BROKEN_PIPE) from error
         raise EdgertError("the result cannot be written", found=error.strerror or error) from error
+
+
+def write(report: Mapping[str, Any], as_json: bool, table: Callable[[Any], str]) -> None:
+    """Print a result on stdout: as one JSON object, or as what `table` makes of it for people."""
+    import json
+
+    with output():
+        click.echo(json.dumps(report, allow_nan=False) if as_json else table(report))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 from edgert.errors import one_line
 
-_PLAIN_COLUMNS = 160
+_PLAIN_COLUMNS = 1_000
 """Width of a table that no terminal shows, so that its lines stay whole in a log."""
+_VECTOR = 6
+"""Numbers of a vector that are printed before only its bounds are."""
 
 
 def run_table(report: dict[str, Any]) -> str:
@@ -43,18 +47,65 @@ def run_table(report: dict[str, Any]) -> str:
     table.add_row(
         "speed", f"{report['real_time_factor']:.2f} × real time, {report['loop_cpu_percent']:.1f} % of a core"
     )
-    table.add_row("ran on", _plain(f"{report['device']} ({report['device_chip']}), {report['provider']}"))
-    table.add_row("policy", _plain(f"{report['policy']} sha256 {report['policy_sha256'][:12]}…"))
+    table.add_row("ran on", plain(f"{report['device']} ({report['device_chip']}), {report['provider']}"))
+    table.add_row("policy", plain(f"{report['policy']} sha256 {report['policy_sha256'][:12]}…"))
+    return rendered(table)
+
+
+def rendered(*parts: RenderableType) -> str:
+    """Tables and texts as the terminal shows them; whole lines and no colours where there is none.
+
+    A listing that is wider than the terminal keeps its columns: the terminal breaks its lines.
+    """
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _PLAIN_COLUMNS
+    wide = console.options.update_width(_PLAIN_COLUMNS)
+    console.width = max(console.width, *(console.measure(part, options=wide).minimum for part in parts))
     with console.capture() as capture:
-        console.print(table)
+        for part in parts:
+            console.print(part)
     lines = [line.rstrip() for line in capture.get().splitlines()]
     return "\n".join(lines)
 
 
-def _plain(text: str) -> str:
+def facts(rows: Iterable[tuple[str, str]]) -> Table:
+    """A name and a value a line."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, value in rows:
+        table.add_row(plain(name), plain(value))
+    return table
+
+
+def listing(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """One thing a line, under headers; only the last column is ever broken, between words."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    for column, header in enumerate(headers):
+        width = max(cell_len(text) for text in (header, *(row[column] for row in cells)))
+        table.add_column(header, width=width if column < len(headers) - 1 else None)
+    for row in cells:
+        table.add_row(*(escape(cell) for cell in row))
+    return table
+
+
+def value_text(value: object) -> str:
+    """A value out of a document for people; a long vector by its bounds."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {value_text(entry)}" for name, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        if len(value) > 1 and all(isinstance(entry, float) for entry in value):
+            if min(value) == max(value):
+                return f"{value[0]:g}"
+            if len(value) > _VECTOR:
+                return f"{min(value):g} … {max(value):g}"
+        return ", ".join(value_text(entry) for entry in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def plain(text: str) -> str:
     """Text that comes from files: neither markup nor terminal controls in it work."""
     return escape(one_line(text))
 

@@ -19,6 +19,10 @@ from edgert.tables import Table, read_json, read_toml
 SIDECAR = "policy.toml"
 
 
+class NoContractError(ContractError):
+    """The model is sound, but nothing says what its numbers mean."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPolicy:
     """A policy file with its effective contract.
@@ -59,7 +63,8 @@ def load_policy(model: str | Path, contract_path: Path | None = None) -> LoadedP
 
     Raises:
         IntegrityError: the model or its external data cannot be used.
-        ContractError: no contract is found, or it is malformed.
+        NoContractError: no contract is found.
+        ContractError: it is malformed.
     """
     path = locate(model) if isinstance(model, str) else model
     file = read_policy(path)
@@ -86,7 +91,7 @@ def load_policy(model: str | Path, contract_path: Path | None = None) -> LoadedP
         overrides = tuple(f"{key}: {source}" for key in _replaced(before, over) if not key.endswith("schema"))
         sources.append(str(sidecar))
     if not sources:
-        raise ContractError(
+        raise NoContractError(
             f"policy {path} does not say what its numbers mean",
             found=f"no '{METADATA_KEY}' metadata and no {SIDECAR} beside it",
             expected=f"a contract for a model that takes {', '.join(file.inputs)} and gives {', '.join(file.outputs)}",

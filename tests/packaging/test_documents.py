@@ -51,6 +51,49 @@ def test_every_json_key_is_documented(capsys: pytest.CaptureFixture[str]) -> Non
     assert [key for key in (*report, *report["metrics"], *report["latency_us"]) if f"`{key}`" not in text] == []
 
 
+def keys(value: object, *, free: tuple[str, ...]) -> set[str]:
+    """Every key of a report, also of objects in it, but not those of the objects whose keys are data."""
+    if isinstance(value, list):
+        return {key for entry in value for key in keys(entry, free=free)}
+    if not isinstance(value, dict):
+        return set()
+    return {*value, *(key for name, entry in value.items() if name not in free for key in keys(entry, free=free))}
+
+
+NAMES_AS_KEYS = ("contract", "contract_provenance", "opsets", "operators", "left_out", "packages", "task")
+"""Objects whose keys are names, or are explained by another document."""
+
+
+@pytest.mark.parametrize(
+    ("command", "argument"),
+    [
+        ("policy list", []),
+        ("policy inspect", ["quadruped"]),
+        ("sim list", []),
+        ("sim show", ["quadruped"]),
+        ("sim show", ["arm.xml"]),
+        ("version", []),
+        ("config show", []),
+        ("doctor", []),
+    ],
+)
+def test_every_json_key_of_a_command_is_in_its_section(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    argument: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    body = "<worldbody><body><joint name='j'/><geom size='0.1'/></body></worldbody>"
+    Path("arm.xml").write_text(f"<mujoco>{body}<actuator><motor joint='j'/></actuator></mujoco>")
+    assert run([*command.split(), *argument, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    named = NAMES_AS_KEYS if command == "policy inspect" else (*NAMES_AS_KEYS, "inputs")
+    section = (ROOT / "docs/json.md").read_text().split(f"## `edgert {command} --json`\n")[1].split("\n## ")[0]
+    assert [key for key in keys(report, free=named) if f"`{key}`" not in section] == []
+
+
 def test_model_card_is_that_of_the_bundled_policy() -> None:
     card = (ROOT / "models/quadruped/README.md").read_text()
     assert load_policy("quadruped").file.sha256 in card

@@ -1,0 +1,80 @@
+"""A contract for people, in tables: of a policy or of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from edgert.cli.tables import facts, listing, plain, value_text
+from edgert.contract.spec import Contract, ObservationTerm
+from edgert.contract.terms import load_term
+
+_OWN_TABLE = ("joints", "inputs")
+_PER_JOINT = ("joints", "scale", "offset")
+_IN_COLUMNS = ("name", "dim", "scale", "offset", "clip")
+
+
+def tables(
+    contract: Contract, *, noise: Mapping[str, float] | None = None, also: Sequence[tuple[str, str]] = ()
+) -> Iterator[RenderableType]:
+    """The single fields, the terms of each input, the joints.
+
+    Args:
+        contract: what to show.
+        noise: half width of uniform noise by term, where a task adds some.
+        also: further rows for the single fields.
+    """
+    rows: list[tuple[str, str]] = []
+    for key, value in contract.to_document().items():
+        if isinstance(value, Mapping) and key not in _OWN_TABLE:
+            rows += [
+                (f"{key}.{name}", value_text(content)) for name, content in value.items() if name not in _PER_JOINT
+            ]
+        elif key not in _OWN_TABLE and value != "":
+            rows.append((key, value_text(value)))
+    yield facts([*rows, *also])
+    for name, spec in contract.inputs.items():
+        yield "\n" + plain(f"input {name}: {spec.dim} numbers, each clip(raw × scale + offset)")
+        yield _terms(spec.terms, noise)
+    yield "\njoints; target = offset + scale × action (slides in m and N instead of rad and N·m)"
+    yield _joints(contract)
+
+
+def _terms(terms: tuple[ObservationTerm, ...], noise: Mapping[str, float] | None) -> Table:
+    headers = ["from", "term", "dim", "scale", "offset", "clip"]
+    first, rows = 0, []
+    for term in terms:
+        clip = "–" if term.clip is None else value_text(term.clip)
+        row = [str(first), term.name, str(term.dim), value_text(term.scale), value_text(term.offset), clip]
+        if noise is not None:
+            row.append(f"± {noise[term.name]:g}" if term.name in noise else "–")
+        rows.append([*row, _further(term)])
+        first += term.dim
+    return listing([*headers, *(["noise"] if noise is not None else []), "raw number"], rows)
+
+
+def _further(term: ObservationTerm) -> str:
+    """Unit, frame and reference point of a term where they matter, and every other field that is set."""
+    kind = load_term(term.name)
+    said = [kind.unit] if kind.unit else []
+    for field in fields(term):
+        value = getattr(term, field.name)
+        idle = field.name in ("frame", "point") and field.name not in kind.parameters
+        if field.name not in _IN_COLUMNS and value not in (None, ()) and not idle:
+            said.append(f"{field.name} {value_text(value)}")
+    return ", ".join(said)
+
+
+def _joints(contract: Contract) -> Table:
+    action = contract.action
+    driven = {name: (f"{s:g}", f"{o:g}") for name, s, o in zip(action.joints, action.scale, action.offset, strict=True)}
+    return listing(
+        ("joint", "default rad", "kp N·m/rad", "kd N·m·s/rad", "scale rad", "offset rad"),
+        (
+            (name, f"{pose:g}", f"{kp:g}", f"{kd:g}", *driven.get(name, ("–", "–")))
+            for name, pose, kp, kd in zip(contract.joints, contract.default_pos, contract.kp, contract.kd, strict=True)
+        ),
+    )

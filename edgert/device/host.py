@@ -1,0 +1,249 @@
+"""What the host allows a control loop: graphics, scheduling, locked memory, clock, CPU limits, disk, text encoding.
+
+Each function judges one thing and changes nothing. `root` stands for "/", so that a test brings a tree of its own; on
+a host without such files (a virtual machine, a container) what cannot be seen is said and counts as ok.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Final, Literal
+
+Status = Literal["ok", "warn", "fail"]
+
+LOW_DISK_BYTES: Final = 1 << 30
+"""Less free space than this is worth a warning: minutes of video, hours of recorded rows."""
+FULL_DISK_BYTES: Final = 64 << 20
+"""Less free space than this holds no recording."""
+COARSE_CLOCK_S: Final = 1e-6
+"""Latencies are told in µs: a coarser clock cannot measure them."""
+
+_CAP_IPC_LOCK: Final = 14  # linux/capability.h
+_LIBRARIES: Final = ("usr/lib", "usr/lib64", "usr/local/lib", "lib", "lib64", "usr/lib/*-linux-*", "lib/*-linux-*")
+_GL_PACKAGES: Final = "apt install libegl1 libegl-mesa0 libgl1-mesa-dri (or libosmesa6)"
+_GL_OFF: Final = ("disable", "disabled", "off", "false", "0")
+_GL_KNOWN: Final = (*_GL_OFF, "", "enable", "enabled", "on", "true", "1", "glfw", "glx", "egl", "osmesa")
+"""What MuJoCo 4 takes on Linux."""
+_SLOW_CLOCKS: Final = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at. `fix` is what to do about it, "" where nothing needs doing."""
+
+    name: str
+    status: Status
+    found: str
+    fix: str = ""
+
+
+def graphics(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Check:
+    """Whether MuJoCo can render without a display, by the libraries that are there and by `MUJOCO_GL`."""
+    chosen = environ.get("MUJOCO_GL", "")
+    wanted = chosen.lower().strip()
+    said = f"MUJOCO_GL={chosen}" if chosen else "MUJOCO_GL not set"
+    if wanted not in _GL_KNOWN:
+        return Check(
+            name="gl",
+            status="fail",
+            found=f"{said}, with which MuJoCo cannot be imported",
+            fix="Set MUJOCO_GL to egl, osmesa, glfw or disable, or unset it",
+        )
+    libraries = {"egl": _egl(root, environ), "osmesa": _library("libOSMesa.so.*", root, environ)}
+    there = [f"{name} {path}" for name, path in libraries.items() if path is not None]
+    found = f"{', '.join(there) or 'no EGL or OSMesa library'}; {said}"
+    if not there or (wanted in libraries and libraries[wanted] is None):
+        return Check(name="gl", status="warn", found=f"{found}: no pictures or video", fix=_GL_PACKAGES)
+    return Check(name="gl", status="ok", found=found)
+
+
+def _egl(root: Path, environ: Mapping[str, str]) -> Path | None:
+    """The EGL library; the vendor-neutral one is nothing without that of a vendor."""
+    egl = _library("libEGL.so.1", root, environ)
+    neutral = _library("libGLdispatch.so.0", root, environ)
+    return egl if neutral is None or _library("libEGL_*.so.0", root, environ) is not None else None
+
+
+def _library(pattern: str, root: Path, environ: Mapping[str, str]) -> Path | None:
+    own = [Path(folder) for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    system = (folder for place in _LIBRARIES for folder in sorted(root.glob(place)))
+    return next((path for folder in chain(own, system) for path in sorted(folder.glob(pattern))), None)
+
+
+def fifo_allowed() -> bool:
+    """Whether SCHED_FIFO may be set: tried in a child, since limits, capabilities and the container all have a say."""
+    code = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
+    command = [sys.executable, "-I", "-S", "-c", code]
+    try:
+        done = subprocess.run(command, stderr=subprocess.DEVNULL, timeout=10.0, check=False)  # noqa: S603  # own text
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def realtime(allowed: Callable[[], bool] = fifo_allowed) -> Check:
+    """Whether this process could schedule itself by SCHED_FIFO; it does not."""
+    if allowed():
+        return Check(name="realtime", status="ok", found="SCHED_FIFO may be set")
+    return Check(
+        name="realtime",
+        status="warn",
+        found="SCHED_FIFO may not be set: other processes delay the loop",
+        fix="LimitRTPRIO=80 in the systemd unit, or rtprio 80 in /etc/security/limits.conf (ulimit -r shows it)",
+    )
+
+
+def memory_lock(root: Path = Path("/"), limit_bytes: int | None = None) -> Check:
+    """Whether this process could lock its memory, so that no page fault stops the loop.
+
+    `limit_bytes` is the soft limit, by default this process's own.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] if limit_bytes is None else limit_bytes
+    if _capability(root, _CAP_IPC_LOCK):
+        return Check(name="memlock", status="ok", found="any memory may be locked (CAP_IPC_LOCK)")
+    if limit == resource.RLIM_INFINITY:
+        return Check(name="memlock", status="ok", found="any memory may be locked")
+    return Check(
+        name="memlock",
+        status="warn",
+        found=f"{size_text(limit)} may be locked, less than a policy and its libraries take",
+        fix="LimitMEMLOCK=infinity in the systemd unit, or memlock unlimited in /etc/security/limits.conf (ulimit -l)",
+    )
+
+
+def _capability(root: Path, number: int) -> bool:
+    for line in (_text(root / "proc/self/status") or "").splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> number & 1)
+    return False
+
+
+def cpu_governor(root: Path = Path("/")) -> Check:
+    """Whether the CPUs keep their clock rate, or save power while the loop sleeps."""
+    found = [_text(path) for path in root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")]
+    governors = [text.strip() for text in found if text is not None]
+    if not governors:
+        return Check(name="cpu-governor", status="ok", found="not visible here, as in a virtual machine")
+    counts = ", ".join(f"{name} on {governors.count(name)}" for name in sorted(set(governors)))
+    text = f"{counts} of {len(governors)} CPUs"
+    if set(governors) == {"performance"}:
+        return Check(name="cpu-governor", status="ok", found=text)
+    return Check(
+        name="cpu-governor",
+        status="warn",
+        found=f"{text}: the CPU slows down between ticks",
+        fix="cpupower frequency-set -g performance",
+    )
+
+
+def cpu_quota(root: Path = Path("/"), cpus: int | None = None) -> Check:
+    """Whether a cgroup takes the CPU away for the rest of a period (0.1 s) once its share is used up."""
+    available = len(os.sched_getaffinity(0)) if cpus is None else cpus
+    quota = min(_quotas(root), default=None)
+    if quota is None:
+        return Check(name="cpu-quota", status="ok", found=f"none, {available} CPUs")
+    text = f"{quota:g} CPUs of {available}"
+    if quota >= available:
+        return Check(name="cpu-quota", status="ok", found=text)
+    return Check(
+        name="cpu-quota",
+        status="warn",
+        found=f"{text}: a loop that used its share stands still until the next period",
+        fix="Give it whole CPUs instead: docker --cpuset-cpus, AllowedCPUs= in the systemd unit",
+    )
+
+
+def _quotas(root: Path) -> list[float]:
+    """CPUs that each cgroup around this process allows, of those with a limit; cgroup v2 and v1."""
+    quotas = []
+    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        folder = root / "sys/fs/cgroup" / controllers
+        inner = path.strip("/").split("/") if path.strip("/") else []
+        for depth in range(len(inner) + 1):
+            quota = _quota(folder.joinpath(*inner[:depth]))
+            quotas += [quota] if quota is not None else []
+    return quotas
+
+
+def _quota(folder: Path) -> float | None:
+    text = _text(folder / "cpu.max")
+    if text is None:
+        quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+        text = f"{quota} {period}" if quota is not None and period is not None else ""
+    try:
+        quota_us, period_us = (int(part) for part in text.split())
+    except ValueError:  # "max 100000", or nothing
+        return None
+    return quota_us / period_us if quota_us > 0 and period_us > 0 else None
+
+
+def clock(root: Path = Path("/"), resolution_s: float | None = None) -> Check:
+    """Whether the monotonic clock is fine enough to time a loop, and cheap to read."""
+    resolution = time.get_clock_info("monotonic").resolution if resolution_s is None else resolution_s
+    source = (_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource") or "").strip()
+    text = f"resolution {resolution * 1e9:g} ns" + (f", source {source}" if source else "")
+    if resolution <= COARSE_CLOCK_S and source not in _SLOW_CLOCKS:
+        return Check(name="clock", status="ok", found=text)
+    return Check(
+        name="clock",
+        status="warn",
+        found=f"{text}: too slow or too coarse to time a loop",
+        fix="Boot with a kernel that takes the CPU's own counter (clocksource=tsc)",
+    )
+
+
+def disk(name: str, folder: Path) -> Check:
+    """The free space of the disk that holds, or would hold, a folder; and whether it may be written."""
+    try:
+        folder = folder.absolute()
+        place = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        return Check(name=name, status="warn", found=f"{folder}: {error.strerror}", fix="Check its permissions")
+    text = f"{size_text(free)} free for {folder}"
+    if not os.access(place, os.W_OK | os.X_OK):
+        return Check(name=name, status="warn", found=f"{text}, which may not be written", fix=f"chown or chmod {place}")
+    if free >= LOW_DISK_BYTES:
+        return Check(name=name, status="ok", found=text)
+    return Check(name=name, status="fail" if free < FULL_DISK_BYTES else "warn", found=text, fix="Free some disk space")
+
+
+def text_encoding(encoding: str) -> Check:
+    """Whether the locale's encoding can write what edgert prints, such as µs."""
+    if codecs.lookup(encoding).name == "utf-8":
+        return Check(name="locale", status="ok", found=encoding)
+    return Check(
+        name="locale",
+        status="warn",
+        found=f"{encoding}: units such as µs are printed as ?",
+        fix="export LC_ALL=C.UTF-8",
+    )
+
+
+def size_text(count: int) -> str:
+    """A number of bytes for people."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _text(path: Path) -> str | None:
+    """What the kernel says in one of its files; None where there is none."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return None

@@ -1,0 +1,90 @@
+"""`edgert doctor`: what it looks at, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgert.cli.main import EXIT_DIFFERENCE, run
+
+NAMES = [
+    "python", "packages", "onnxruntime", "extra-sync", "extra-view", "gl", "realtime", "memlock", "cpu-governor",
+    "cpu-quota", "clock", "disk-state", "disk-work", "locale",
+]  # fmt: skip
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(["doctor", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_every_check_is_reported(capsys, monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    code, out, err = ran(capsys, "--json")
+    report = json.loads(out)
+    assert (code, err, report["ok"]) == (0, "", True)
+    assert [check["name"] for check in report["checks"]] == NAMES
+    for check in report["checks"]:
+        assert check.keys() == {"name", "status", "found", "fix"}
+        assert check["status"] in ("ok", "warn")
+        assert bool(check["fix"]) == (check["status"] == "warn")
+
+
+def test_a_failure_exits_5_and_says_what_to_do(capsys, monkeypatch):
+    assert EXIT_DIFFERENCE == 5
+    monkeypatch.setenv("MUJOCO_GL", "vulkan")
+    code, out, _ = ran(capsys, "--json")
+    report: dict[str, Any] = json.loads(out)
+    (failed,) = [check for check in report["checks"] if check["status"] == "fail"]
+    assert (code, report["ok"], failed["name"]) == (5, False, "gl")
+    code, out, err = ran(capsys)
+    assert (code, err) == (5, "")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    at = lines.index("fail gl MUJOCO_GL=vulkan, with which MuJoCo cannot be imported")
+    assert lines[at + 1] == "→ Set MUJOCO_GL to egl, osmesa, glfw or disable, or unset it"
+
+
+def test_warnings_are_no_failure(capsys, monkeypatch):
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("EDGERT_HOME", raising=False)
+    code, out, _ = ran(capsys, "--json")
+    report = json.loads(out)
+    (disk,) = [check for check in report["checks"] if check["name"] == "disk-state"]
+    assert disk == {
+        "name": "disk-state",
+        "status": "warn",
+        "found": "there is no home folder for edgert's state",
+        "fix": "Set EDGERT_HOME to a folder",
+    }
+    assert (code, report["ok"]) == (0, True)
+
+
+def test_two_onnxruntimes_fail(tmp_path: Path) -> None:
+    info = tmp_path / "onnxruntime_gpu-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: onnxruntime-gpu\nVersion: 1.0\n")
+    (info / "RECORD").write_text("onnxruntime/__init__.py,,\n")
+    command = [sys.executable, "-m", "edgert", "doctor", "--json"]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False
+    )
+    (failed,) = [check for check in json.loads(done.stdout)["checks"] if check["status"] == "fail"]
+    assert done.returncode == 5
+    assert failed["name"] == "onnxruntime"
+    assert failed["found"].startswith("more than one onnxruntime is installed")
+    assert failed["fix"].startswith("Run: pip uninstall -y onnxruntime onnxruntime-gpu")
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDGERT_HOME", str(tmp_path / "state"))
+    assert ran(capsys)[0] == 0
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,228 @@
+"""What the host allows, judged over folders that stand for "/"."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+
+from edgert.device import host
+
+
+def put(root: Path, path: str, text: str = "") -> None:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+LIB = "usr/lib/aarch64-linux-gnu/"
+
+
+def test_mesa_without_a_vendor_neutral_library_renders(tmp_path):
+    put(tmp_path, LIB + "libEGL.so.1")
+    check = host.graphics(tmp_path, {"MUJOCO_GL": "egl"})
+    assert check == host.Check(name="gl", status="ok", found=f"egl {tmp_path / LIB}/libEGL.so.1; MUJOCO_GL=egl")
+
+
+def test_the_neutral_library_alone_renders_nothing(tmp_path):
+    put(tmp_path, LIB + "libEGL.so.1")
+    put(tmp_path, LIB + "libGLdispatch.so.0")
+    check = host.graphics(tmp_path, {})
+    assert check == host.Check(
+        name="gl",
+        status="warn",
+        found="no EGL or OSMesa library; MUJOCO_GL not set: no pictures or video",
+        fix="apt install libegl1 libegl-mesa0 libgl1-mesa-dri (or libosmesa6)",
+    )
+    put(tmp_path, LIB + "libEGL_nvidia.so.0")
+    assert host.graphics(tmp_path, {}).status == "ok"
+
+
+@pytest.mark.parametrize(("chosen", "status"), [("", "ok"), ("osmesa", "ok"), ("OSMesa ", "ok"), ("egl", "warn")])
+def test_the_library_that_was_chosen_counts(tmp_path, chosen, status):
+    put(tmp_path, "usr/lib64/libOSMesa.so.8")
+    assert host.graphics(tmp_path, {"MUJOCO_GL": chosen}).status == status
+
+
+def test_libraries_of_a_folder_of_the_users_own_count(tmp_path):
+    put(tmp_path, "opt/gl/libOSMesa.so.8")
+    assert host.graphics(tmp_path / "empty", {"LD_LIBRARY_PATH": f"/nowhere::{tmp_path}/opt/gl"}).status == "ok"
+
+
+def test_a_gl_that_keeps_mujoco_from_being_imported_fails(tmp_path):
+    check = host.graphics(tmp_path, {"MUJOCO_GL": "vulkan"})
+    assert (check.status, check.found) == ("fail", "MUJOCO_GL=vulkan, with which MuJoCo cannot be imported")
+    assert check.fix == "Set MUJOCO_GL to egl, osmesa, glfw or disable, or unset it"
+
+
+def test_real_time_scheduling_is_what_the_trial_says():
+    assert host.realtime(lambda: True).status == "ok"
+    refused = host.realtime(lambda: False)
+    assert refused.status == "warn"
+    assert "LimitRTPRIO=80" in refused.fix
+
+
+def test_trying_it_changes_nothing_here():
+    before = os.sched_getscheduler(0)
+    assert host.fifo_allowed() in (True, False)
+    assert os.sched_getscheduler(0) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give up the right for real-time scheduling")
+def test_the_trial_sees_that_the_right_is_gone():
+    """In a child that runs as nobody, which has neither the capability nor a limit."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
+            os.setuid(65534)
+            os.write(write, b"yes" if host.fifo_allowed() else b"no")
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read, "rb") as answer:
+        assert answer.read() == b"no"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "limit", "status", "found"),
+    [
+        ("0000000000000000", 8 << 20, "warn", "8.0 MiB may be locked, less than a policy and its libraries take"),
+        ("0000000000000000", resource.RLIM_INFINITY, "ok", "any memory may be locked"),
+        ("0000000000004000", 0, "ok", "any memory may be locked (CAP_IPC_LOCK)"),
+        ("ffffffffffffbfff", 0, "warn", "0 bytes may be locked, less than a policy and its libraries take"),
+    ],
+)
+def test_locked_memory(tmp_path, capabilities, limit, status, found):
+    put(tmp_path, "proc/self/status", f"Name:\tpython\nCapPrm:\tffffffffffffffff\nCapEff:\t{capabilities}\n")
+    check = host.memory_lock(tmp_path, limit)
+    assert (check.status, check.found) == (status, found)
+    assert bool(check.fix) == (status == "warn")
+
+
+def test_locked_memory_of_this_process(tmp_path):
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    assert host.memory_lock(tmp_path).status == ("ok" if limit == resource.RLIM_INFINITY else "warn")
+
+
+def test_governors(tmp_path):
+    assert host.cpu_governor(tmp_path) == host.Check(
+        name="cpu-governor", status="ok", found="not visible here, as in a virtual machine"
+    )
+    for cpu in range(3):
+        put(tmp_path, f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor", "performance\n")
+    assert host.cpu_governor(tmp_path).found == "performance on 3 of 3 CPUs"
+    assert host.cpu_governor(tmp_path).status == "ok"
+    put(tmp_path, "sys/devices/system/cpu/cpu2/cpufreq/scaling_governor", "schedutil\n")
+    slow = host.cpu_governor(tmp_path)
+    assert slow.status == "warn"
+    assert slow.found == "performance on 2, schedutil on 1 of 3 CPUs: the CPU slows down between ticks"
+
+
+@pytest.mark.parametrize(
+    ("files", "status", "found"),
+    [
+        ({}, "ok", "none, 4 CPUs"),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, "ok", "none, 4 CPUs"),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "400000 100000\n"}, "ok", "4 CPUs of 4"),
+        (  # the tightest cgroup above counts
+            {
+                "proc/self/cgroup": "0::/system.slice/edgert.service\n",
+                "sys/fs/cgroup/system.slice/cpu.max": "50000 100000\n",
+                "sys/fs/cgroup/system.slice/edgert.service/cpu.max": "200000 100000\n",
+            },
+            "warn",
+            "0.5 CPUs of 4",
+        ),
+        (  # version 1: a container sees its own cgroup as the root, and the host's path
+            {
+                "proc/self/cgroup": "5:memory:/docker/f00\n3:cpu,cpuacct:/docker/f00\n",
+                "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "150000\n",
+                "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            },
+            "warn",
+            "1.5 CPUs of 4",
+        ),
+        (
+            {
+                "proc/self/cgroup": "1:cpu:/\n",
+                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
+                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+            },
+            "ok",
+            "none, 4 CPUs",
+        ),
+    ],
+)
+def test_cpu_quota(tmp_path, files, status, found):
+    for path, text in files.items():
+        put(tmp_path, path, text)
+    check = host.cpu_quota(tmp_path, 4)
+    assert (check.status, check.found.partition(":")[0]) == (status, found)
+    assert bool(check.fix) == (status == "warn")
+
+
+@pytest.mark.parametrize(
+    ("source", "resolution", "status", "found"),
+    [
+        ("tsc\n", 1e-9, "ok", "resolution 1 ns, source tsc"),
+        (None, 1e-9, "ok", "resolution 1 ns"),
+        ("acpi_pm\n", 1e-9, "warn", "resolution 1 ns, source acpi_pm: too slow or too coarse to time a loop"),
+        ("tsc\n", 4e-3, "warn", "resolution 4e+06 ns, source tsc: too slow or too coarse to time a loop"),
+    ],
+)
+def test_clock(tmp_path, source, resolution, status, found):
+    if source is not None:
+        put(tmp_path, "sys/devices/system/clocksource/clocksource0/current_clocksource", source)
+    check = host.clock(tmp_path, resolution)
+    assert (check.status, check.found) == (status, found)
+
+
+@pytest.mark.parametrize(("free", "status"), [(3 << 30, "ok"), (500 << 20, "warn"), (1 << 20, "fail")])
+def test_disk_of_a_folder_that_is_not_there_yet(tmp_path, monkeypatch, free, status):
+    asked = []
+    usage = shutil.disk_usage(tmp_path)._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: asked.append(path) or usage)
+    check = host.disk("disk-state", tmp_path / "a/b")
+    assert check.status == status
+    assert check.found == f"{host.size_text(free)} free for {tmp_path}/a/b"
+    assert asked == [tmp_path]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_said(tmp_path):
+    tmp_path.chmod(0o500)
+    check = host.disk("disk-state", tmp_path / "state")
+    assert check.status == "warn"
+    assert check.fix == f"chown or chmod {tmp_path}"
+
+
+def test_a_working_folder_that_is_gone_is_said(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    check = host.disk("disk-work", Path())
+    assert (check.status, check.found) == ("warn", ".: No such file or directory")
+
+
+def test_encodings():
+    assert host.text_encoding("UTF-8").status == "ok"
+    assert host.text_encoding("utf8").status == "ok"
+    check = host.text_encoding("ANSI_X3.4-1968")
+    assert (check.status, check.fix) == ("warn", "export LC_ALL=C.UTF-8")
+
+
+def test_sizes():
+    assert [host.size_text(count) for count in (0, 1023, 1536, 5 << 20, 3 << 29)] == [
+        "0 bytes",
+        "1023 bytes",
+        "1.5 KiB",
+        "5.0 MiB",
+        "1.5 GiB",
+    ]
