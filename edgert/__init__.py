@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgert.contract import Contract, JointCommand, RobotState
     from edgert.device import Device, find_device
     from edgert.policy import LoadedPolicy, OnnxPolicy, Policy, load_policy
-    from edgert.rollout import Tracking, follow
+    from edgert.rollout import RolloutOptions, open_rollouts
     from edgert.runtime import RunOptions, Session, open_session
     from edgert.sim import Sim
     from edgert.task.task import Task, load_task
@@ -37,7 +37,7 @@ _LAZY = {
     "Device": "edgert.device",
     "JointCommand": "edgert.contract",
     "LoadedPolicy": "edgert.policy",
-    "Tracking": "edgert.rollout",
+    "RolloutOptions": "edgert.rollout",
     "OnnxPolicy": "edgert.policy",
     "RunOptions": "edgert.runtime",
     "Policy": "edgert.policy",
@@ -46,7 +46,7 @@ _LAZY = {
     "Sim": "edgert.sim",
     "Task": "edgert.task.task",
     "find_device": "edgert.device",
-    "follow": "edgert.rollout",
+    "open_rollouts": "edgert.rollout",
     "load_policy": "edgert.policy",
     "load_task": "edgert.task.task",
     "open_session": "edgert.runtime",
@@ -65,17 +65,17 @@ __all__ = [
     "Policy",
     "RobotError",
     "RobotState",
+    "RolloutOptions",
     "RunOptions",
     "Session",
     "Sim",
     "Task",
-    "Tracking",
     "UnknownNameError",
     "UnsupportedError",
     "find_device",
-    "follow",
     "load_policy",
     "load_task",
+    "open_rollouts",
     "open_session",
 ]
 

@@ -1,91 +1,316 @@
-"""A policy in closed loop with many worlds of a task, and how well each world followed its command."""
+"""A policy in closed loop with many worlds of a task: episodes, returns, falls, tracking, and rows for a recorder.
+
+World i depends on its seed alone, whatever the number of worlds and threads. An episode ends when the robot falls,
+when physics diverges, or at the task's time limit or that of the run; then the world begins another one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgert.device import Device
-from edgert.errors import ContractError
-from edgert.policy import LoadedPolicy, OnnxPolicy
+from edgert.device import Device, find_device
+from edgert.errors import UnsupportedError
+from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
+from edgert.rollout.columns import columns
+from edgert.rollout.folder import FolderSink
+from edgert.rollout.log import EpisodeLog
+from edgert.rollout.options import RolloutOptions, check_options, command_of, described, overridden, task_of
+from edgert.rollout.provenance import recording_header
+from edgert.rollout.sink import Column, Sink
+from edgert.rollout.tally import EpisodeResult, Stretch, Tally, outcomes, tracking
+from edgert.sim.protocol import Mask
+from edgert.tables import MAX_MAGNITUDE
 from edgert.task.task import Task
 from edgert.task.worlds import Worlds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tracking:
-    """One row a world: the mean body velocity over the second half of the run, and whether it fell at any time."""
+class Rollouts:
+    """What a run showed."""
 
-    velocity: npt.NDArray[np.float64]  # (nworld, 3) vx, vy m/s, wz rad/s; NaN in worlds that fell
-    fell: npt.NDArray[np.bool_]  # (nworld,)
+    episodes: list[EpisodeResult]
+    stretches: list[Stretch]
     steps: int
+    """Control steps of every world."""
+    wall_s: float
+    outcome: str
+    """completed or interrupted."""
 
 
-def follow(
-    loaded: LoadedPolicy,
-    task: Task,
-    device: Device,
-    *,
-    seeds: Sequence[int],
-    seconds: float,
-    command: Sequence[float] | None = None,
-    randomise: bool = True,
-    nthread: int = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Tracking:
-    """Run one world a seed for `seconds`, with no reset in between; a world that falls stays counted as fallen.
+@dataclass(slots=True, kw_only=True)
+class RolloutSession:
+    """An opened run. `notes` are what the user should know before it starts."""
 
-    Args:
-        loaded: the policy; its inputs and joints must be those of the task.
-        task: what to run.
-        device: where the network runs.
-        seeds: one a world; a world depends on its seed alone.
-        seconds: how long.
-        command: the same command for all (vx, vy m/s, wz rad/s); None: drawn as the task says.
-        randomise: draw the task's randomisation in each world.
-        nthread: physics threads, 0 for one per CPU.
-        progress: called with (steps done, steps in all).
+    options: RolloutOptions
+    loaded: LoadedPolicy
+    device: Device
+    task: Task
+    policy: OnnxPolicy
+    worlds: Worlds
+    steps: int
+    episode_steps: int
+    notes: list[str]
+    _resources: ExitStack = field(default_factory=ExitStack)
+
+    def columns(self) -> list[Column]:
+        """What a recording of this run holds, besides `INDEX`."""
+        return columns(self.policy, self.worlds.scene.model, len(self.task.contract.joints), rewarded=True)
+
+    def run(
+        self,
+        *,
+        sink: Sink | None = None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Rollouts:
+        """Run every world for the same number of control steps.
+
+        Args:
+            sink: gets every row and episode; made for `INDEX` and `columns()`.
+            progress: called with (control steps done, in all).
+            stop: asked before each step; True ends the run as interrupted.
+        """
+        started = time.perf_counter()
+        loop = _Loop(self, sink)
+        outcome, done = "completed", 0
+        while done < self.steps:
+            if stop():
+                outcome = "interrupted"
+                break
+            loop.step(last=done + 1 == self.steps)
+            done += 1
+            progress(done, self.steps)
+        loop.close()
+        return Rollouts(
+            episodes=loop.tally.episodes,
+            stretches=loop.tally.stretches,
+            steps=done,
+            wall_s=time.perf_counter() - started,
+            outcome=outcome,
+        )
+
+    def report(self, result: Rollouts) -> dict[str, Any]:
+        """The run as one JSON object; keys are promises, see docs/json.md."""
+        options, contract, n = self.options, self.task.contract, self.worlds.nworld
+        seconds = result.steps * contract.period_s
+        report = {
+            **self.header(),
+            "seconds": seconds,
+            "steps": result.steps,
+            "steps_per_s": n * result.steps / result.wall_s if result.wall_s > 0.0 else 0.0,
+            "real_time_factor": n * seconds / result.wall_s if result.wall_s > 0.0 else 0.0,
+            "outcome": result.outcome,
+            **outcomes(result.episodes, judged=self.task.success is not None),
+            "tracking": None if contract.command is None else tracking(result.stretches, contract.command.keys),
+            "notes": self.notes,
+        }
+        return report | ({"command": list(options.command)} if options.command is not None else {})
+
+    def folder(self, path: Path) -> FolderSink:
+        """A sink that records this run into the folder `path`; close it after the run."""
+        task = self.task
+        header = recording_header(self.header(), contract=task.contract, model=self.worlds.scene.model, task=task)
+        return FolderSink(path, self.columns(), header)
+
+    def header(self) -> dict[str, Any]:
+        """What was run, on what: shared by the report and by recordings."""
+        loaded, task, options = self.loaded, self.task, self.options
+        return {
+            "policy": str(loaded.file.path),
+            "policy_sha256": loaded.file.sha256,
+            "contract_sha256": task.contract.sha256(),
+            "sim": task.name,
+            "scene": str(task.scene),
+            "device": self.device.name,
+            "device_chip": self.device.chip,
+            "provider": self.policy.provider,
+            "physics_device": "cpu",
+            "physics": "mujoco",
+            "num_envs": self.worlds.nworld,
+            "seed": options.seed,
+            "control_hz": task.contract.control_hz,
+            "randomise": described(self.worlds.randomise),
+        }
+
+    def close(self) -> None:
+        """Release everything."""
+        self._resources.close()
+
+    def __enter__(self) -> RolloutSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> RolloutSession:
+    """Open a run, or refuse it with the reason.
 
     Raises:
-        ContractError: the policy's contract observes or acts on other things than the task's.
+        EdgertError: the policy, the task or an option cannot be used, or they do not fit together.
     """
-    _check_same(loaded, task)
-    steps = max(1, round(seconds * task.contract.control_hz))
-    nworld = len(seeds)
-    worlds = Worlds(task, nworld, nthread=nthread, randomise=randomise, command=command)
-    try:
-        with OnnxPolicy(loaded, device, nworld) as policy:
-            (name,) = task.contract.inputs
-            worlds.seed([np.random.default_rng(seed) for seed in seeds])
-            worlds.reset()
-            fell = np.zeros(nworld, np.bool_)
-            total, count = np.zeros((nworld, 3)), 0
-            for step in range(steps):
-                policy.obs[name][:] = worlds.observe()
-                policy.act(policy.obs, policy.out)
-                worlds.step(policy.action)
-                worlds.resample()
-                fell |= worlds.terminated
-                if step >= steps // 2:
-                    total += worlds.body_velocity()
-                    count += 1
-                progress(step + 1, steps)
-    finally:
-        worlds.close()
-    mean = total / count
-    mean[fell] = np.nan
-    return Tracking(velocity=mean, fell=fell, steps=steps)
+    check_options(options)
+    device = find_device(options.device)
+    loaded = load_policy(options.model, None if options.contract is None else Path(options.contract))
+    contract = loaded.contract
+    if len(contract.inputs) != 1:
+        raise UnsupportedError(
+            f"policy {loaded.file.path} has several inputs",
+            found=", ".join(contract.inputs),
+            expected="one input, as rollouts feed only that",
+        )
+    notes = [f"{name} overridden by {source}" for name, source in (each.split(": ", 1) for each in loaded.overrides)]
+    task = task_of(options.sim, options.model, loaded, options.seconds)
+    command = command_of(options, task, notes)
+    steps = max(1, round((options.seconds or task.episode_s) * contract.control_hz))
+    with ExitStack() as resources:
+        task = replace(task, randomise=overridden(options, task))
+        worlds = resources.enter_context(
+            Worlds(task, options.num_envs, nthread=options.nthread, randomise=True, command=command)
+        )
+        policy = resources.enter_context(OnnxPolicy(loaded, device, options.num_envs, every_output=every_output))
+        return RolloutSession(
+            options=options,
+            loaded=loaded,
+            device=device,
+            task=task,
+            policy=policy,
+            worlds=worlds,
+            steps=steps,
+            episode_steps=min(task.episode_steps, steps),
+            notes=notes,
+            _resources=resources.pop_all(),
+        )
 
 
-def _check_same(loaded: LoadedPolicy, task: Task) -> None:
-    ours, theirs = loaded.contract.to_document(), task.contract.to_document()
-    for key in ("inputs", "action", "joints", "control_hz", "phase"):
-        if ours.get(key) != theirs.get(key):
-            raise ContractError(
-                f"policy {loaded.file.path} was trained for another task than '{task.name}'",
-                found=f"'{key}' of its contract differs",
-                expected="the contract of the task",
-            )
+class _Loop:
+    """One step of every world after the other."""
+
+    def __init__(self, session: RolloutSession, sink: Sink | None) -> None:
+        worlds = self._worlds = session.worlds
+        self._policy, self._episode_steps = session.policy, session.episode_steps
+        (self._input,) = worlds.contract.inputs
+        everyone = np.ones(worlds.nworld, np.bool_)
+        worlds.seed([np.random.default_rng(session.options.seed + i) for i in range(worlds.nworld)])
+        worlds.reset()
+        self.tally = Tally(worlds)
+        self._log = _Log(session, sink) if sink is not None else _NoLog()
+        self._begin(everyone)
+        self._observation = worlds.observe()
+
+    def step(self, *, last: bool) -> None:
+        """One control step; worlds whose episode ended begin another one, unless it was the last step."""
+        worlds, log = self._worlds, self._log
+        log.seen(self._observation)
+        action, stopped = self._act()
+        worlds.step(action)
+        self.tally.step()
+        ended = worlds.terminated | stopped
+        truncated = (worlds.steps >= self._episode_steps) & ~ended
+        log.moved(ended, truncated)
+        worlds.resample()
+        self.tally.commanded()
+        self._observation = worlds.observe()
+        done = ended | truncated
+        if done.any():
+            log.ended(self._observation, self.tally.end(done, stopped))
+            if not last:
+                worlds.reset(done)
+                self._observation[done] = worlds.observe(done)
+                self._begin(done)
+
+    def _act(self) -> tuple[npt.NDArray[Any], Mask]:
+        """Actions (nworld, nact) that physics can take, and the worlds (nworld,) whose own was no usable number."""
+        policy = self._policy
+        policy.obs[self._input][:] = self._observation
+        begin = time.perf_counter_ns()
+        policy.act(policy.obs, policy.out)
+        self._log.acted(time.perf_counter_ns() - begin)
+        stopped = ~(np.abs(policy.action) <= MAX_MAGNITUDE).all(axis=1)
+        return (np.where(stopped[:, None], 0.0, policy.action) if stopped.any() else policy.action), stopped
+
+    def _begin(self, mask: Mask) -> None:
+        self.tally.begin(mask)
+        self._log.begun(mask)
+
+    def close(self) -> None:
+        """The run is over."""
+        self._log.close(self._observation)
+        self.tally.finish()
+
+
+class _NoLog:
+    """Nothing is recorded."""
+
+    def begun(self, mask: Mask) -> None: ...
+    def seen(self, observation: npt.NDArray[Any]) -> None: ...
+    def acted(self, latency_ns: int) -> None: ...
+    def moved(self, terminated: Mask, truncated: Mask) -> None: ...
+    def ended(self, observation: npt.NDArray[Any], results: dict[int, EpisodeResult]) -> None: ...
+    def close(self, observation: npt.NDArray[Any]) -> None: ...
+
+
+class _Log(_NoLog):
+    """Rows of a run."""
+
+    def __init__(self, session: RolloutSession, sink: Sink) -> None:
+        worlds, policy = session.worlds, session.policy
+        self._worlds = worlds
+        self._log = EpisodeLog(sink, worlds.nworld, session.options.seed, worlds.contract.period_s)
+        (name,) = policy.obs
+        self._observation = f"observation.{name}"
+        qpos, qvel = worlds.sim.view("qpos"), worlds.sim.view("qvel")
+        self._seen = self._wanted({"command": worlds.command, "state.qpos": qpos, "state.qvel": qvel})
+        outputs = {f"output.{name}": array for name, array in policy.out.items()}
+        self._done = self._wanted(outputs | {"action": policy.action})
+
+    def _wanted(self, sources: dict[str, npt.NDArray[Any]]) -> list[tuple[str, npt.NDArray[Any]]]:
+        return [(name, array) for name, array in sources.items() if name in self._log.wanted]
+
+    def begun(self, mask: Mask) -> None:
+        self._log.begin(mask)
+
+    def seen(self, observation: npt.NDArray[Any]) -> None:
+        put = self._log.recorder.put
+        self._log.put_index(self._worlds.steps)
+        put(self._observation, observation)
+        for name, array in self._seen:
+            put(name, array)
+
+    def acted(self, latency_ns: int) -> None:
+        put = self._log.recorder.put
+        put("latency_ns", latency_ns)
+        for name, array in self._done:
+            put(name, array)
+
+    def moved(self, terminated: Mask, truncated: Mask) -> None:
+        put = self._log.recorder.put
+        put("target", self._worlds.target())
+        put("reward", self._worlds.reward)
+        put("terminated", terminated)
+        put("truncated", truncated)
+        self._log.recorder.next()
+
+    def ended(self, observation: npt.NDArray[Any], results: dict[int, EpisodeResult]) -> None:
+        self.seen(observation)
+        self._log.end(
+            {
+                world: {"outcome": result.outcome, "steps": result.steps, "return": result.episode_return}
+                for world, result in results.items()
+            }
+        )
+
+    def close(self, observation: npt.NDArray[Any]) -> None:
+        self.seen(observation)
+        self._log.close(self._worlds.steps)

@@ -77,13 +77,17 @@ class Controller:
         self._last[:] = 0.0
         self._phase[0] = 0.0
 
+    def observe(self) -> None:
+        """Write the observation of this instant into the policy's arrays."""
+        for plan in self._plans:
+            plan()
+
     def act(self) -> bool:
         """Observe, infer, and write the target into `out`; False, and `out` as it was, if a number was not finite.
 
         `problem()` then tells which.
         """
-        for plan in self._plans:
-            plan()
+        self.observe()
         policy = self.policy
         policy.act(policy.obs, policy.out)
         last, target = self._last_row, self._target

@@ -63,6 +63,12 @@ class Trace:
     reason: str = ""
     warnings: dict[str, int] = field(default_factory=dict)
 
+    def commanded(self, latency_ns: int, *, late: bool) -> None:
+        """A tick was commanded."""
+        self.latency_ns[self.commands] = latency_ns
+        self.commands += 1
+        self.late_commands += late
+
     @property
     def deadline_misses(self) -> int:
         """Slots without a command in time: those whose command was late, and those that were skipped."""
@@ -79,9 +85,11 @@ def run_loop(
     fall: FallRule | None,
     clock: Clock | None = None,
     stop: Callable[[], bool] = lambda: False,
-    tick: Callable[[int], None] = lambda step: None,
+    tick: Callable[[int, Trace], None] = lambda step, trace: None,
 ) -> Trace:
     """Run `steps` control ticks of `nstep` physics steps each, then damp the body.
+
+    The policy's arrays hold the last observation afterwards, which no action followed.
 
     Args:
         robot: the body, at its initial state.
@@ -92,7 +100,8 @@ def run_loop(
         fall: when to give up, for a floating base.
         clock: time; the host's monotonic clock by default.
         stop: asked once a tick; True ends the run as interrupted.
-        tick: called with the number of each commanded tick, after its latency was measured and before physics moves.
+        tick: called with the number of each tick that will move the physics and what was measured until then, after
+            its latency was measured.
 
     Raises:
         ContractError: the policy's very first action, computed before anything moves, is not finite.
@@ -113,6 +122,7 @@ def run_loop(
     with _no_garbage_collection(), np.errstate(over="ignore", invalid="ignore"):
         started, cpu = time.perf_counter(), time.process_time()
         rate = Rate(period_s, clock)
+        current = True  # whether the policy's arrays show the body as it is
         try:
             for step in range(steps):
                 if stop():
@@ -121,21 +131,20 @@ def run_loop(
                 begin = clock.now_ns()
                 slot = rate.slot_ns if real_time else begin
                 robot.observe(state)
+                current = True
                 if not controller.act():
                     trace.outcome = "safety_stop"
                     trace.reason = f"the policy at step {step} gave or saw {controller.problem()}; nothing was sent"
                     break
                 robot.command(controller.out)
                 done = clock.now_ns()
-                trace.latency_ns[step] = done - begin
-                trace.commands += 1
-                if done - slot > rate.period_ns:
-                    trace.late_commands += 1
-                tick(step)
+                trace.commanded(done - begin, late=done - slot > rate.period_ns)
                 if watch.fallen():
                     trace.outcome, trace.reason = "fell", watch.why()
                     break
+                tick(step, trace)
                 robot.advance(nstep)
+                current = False
                 trace.steps += 1
                 if robot.diverged():
                     trace.outcome, trace.reason = "safety_stop", f"the simulation diverged at step {step}"
@@ -146,6 +155,9 @@ def run_loop(
                 robot.observe(state)
                 if watch.fallen():
                     trace.outcome, trace.reason = "fell", watch.why()
+            if not current:
+                robot.observe(state)
+                controller.observe()
         finally:
             robot.damp()
         trace.wall_s, trace.cpu_s = time.perf_counter() - started, time.process_time() - cpu

@@ -6,7 +6,7 @@ Opening reads the policy, works out its contract, builds the scene for it and st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +20,14 @@ from edgert.device import Device, find_device
 from edgert.errors import ContractError, UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
 from edgert.robot import SimRobot
+from edgert.rollout.columns import columns
+from edgert.rollout.folder import FolderSink
+from edgert.rollout.options import default_command, default_sim
+from edgert.rollout.provenance import recording_header
+from edgert.rollout.sink import Column, Sink
 from edgert.runtime import summary
 from edgert.runtime.controller import Controller
+from edgert.runtime.log import RunLog
 from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
 from edgert.runtime.notes import beginning, differences, meaning
 from edgert.sim.actuators import Actuators
@@ -29,13 +35,9 @@ from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene, build, drive_summary, physics_steps
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import ResetDraws, spread
-from edgert.task.task import Task, load_task
+from edgert.task.task import Task, fall_below, load_task
 
-DEFAULT_SIM = "quadruped"
-DEFAULT_TWIST = (0.5, 0.0, 0.0)
 MAX_SECONDS = 86_400.0
-FALLEN_HEIGHT = 0.5
-"""Without a task, a base lower than this fraction of its initial height counts as fallen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class RunOptions:
     real_time: bool = True
     device: str = "cpu"
     actuators: Actuators = "contract"
+    every_output: bool = False
+    """Compute every output of the network, for recordings, not only the action."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +68,7 @@ class Session:
     robot: SimRobot
     controller: Controller
     sim_name: str
+    task: Task | None
     command: tuple[float, ...]
     steps: int
     nstep: int
@@ -73,10 +78,25 @@ class Session:
     notes: list[str] = field(default_factory=list)
     _resources: ExitStack = field(default_factory=ExitStack)
 
-    def run(self, stop: Callable[[], bool] = lambda: False, tick: Callable[[int], None] = lambda step: None) -> Trace:
-        """Run the loop from the initial state to its end; see `run_loop`."""
+    def run(
+        self,
+        stop: Callable[[], bool] = lambda: False,
+        tick: Callable[[int, Trace], None] = lambda step, trace: None,
+        sinks: Sequence[Sink] = (),
+    ) -> Trace:
+        """Run the loop from the initial state to its end; see `run_loop`.
+
+        Each of the sinks, made for `columns()` or some of them, gets the run as one episode.
+        """
         self.robot.reset(*self.start)
         self.controller.reset()
+        logs = [RunLog(self, sink) for sink in sinks]
+
+        def each(step: int, trace: Trace) -> None:
+            for log in logs:
+                log.tick(step, trace)
+            tick(step, trace)
+
         trace = run_loop(
             self.robot,
             self.controller,
@@ -85,17 +105,32 @@ class Session:
             real_time=self.options.real_time,
             fall=self.fall,
             stop=stop,
-            tick=tick,
+            tick=each if logs else tick,
         )
         trace.warnings = self.robot.warnings()
+        for log in logs:
+            log.finish(trace)
         return trace
 
-    def report(self, trace: Trace) -> dict[str, Any]:
-        """The run as one JSON object; keys are promises, see docs/json.md."""
+    def columns(self) -> list[Column]:
+        """What a recording of this run holds, besides the columns of every recording."""
+        return columns(self.policy, self.robot.scene.model, len(self.loaded.contract.joints), rewarded=False)
+
+    def folder(self, path: Path) -> FolderSink:
+        """A sink that records this run into the folder `path`; close it after the run."""
+        header = recording_header(
+            self.header(),
+            contract=self.loaded.contract,
+            model=self.robot.scene.model,
+            task=self.task,
+            clock="monotonic" if self.options.real_time else "simulated",
+        )
+        return FolderSink(path, self.columns(), header)
+
+    def header(self) -> dict[str, Any]:
+        """What was run, on what: shared by the report and by recordings."""
         contract, options = self.loaded.contract, self.options
-        simulated = trace.steps * contract.period_s
-        motion = summary.motion(trace, contract.period_s) if self.fall is not None else {}
-        report: dict[str, Any] = {
+        return {
             "policy": str(self.loaded.file.path),
             "policy_sha256": self.loaded.file.sha256,
             "contract_sha256": contract.sha256(),
@@ -112,6 +147,15 @@ class Session:
             "real_time": options.real_time,
             "seed": options.seed,
             "control_hz": contract.control_hz,
+        }
+
+    def report(self, trace: Trace) -> dict[str, Any]:
+        """The run as one JSON object; keys are promises, see docs/json.md."""
+        contract = self.loaded.contract
+        simulated = trace.steps * contract.period_s
+        motion = summary.motion(trace, contract.period_s) if self.fall is not None else {}
+        report: dict[str, Any] = {
+            **self.header(),
             "seconds": simulated,
             "steps": trace.steps,
             "latency_us": summary.latency_us(trace),
@@ -125,7 +169,17 @@ class Session:
             "physics_warnings": trace.warnings,
             "metrics": summary.metrics(trace, self.command, motion.get("mean_velocity")),
         }
+        distance = self._goal_distance()
+        if distance is not None:
+            report["metrics"]["goal_error_m"] = distance
         return report | motion | ({"command": list(self.command)} if self.command else {})
+
+    def _goal_distance(self) -> float | None:
+        """Last distance of the end effector from the commanded position, m; None for another command."""
+        spec, sensors = self.loaded.contract.command, self.robot.allocate().sensors
+        if spec is None or spec.kind != "position" or "ee_pos" not in sensors:
+            return None
+        return float(np.linalg.norm(sensors["ee_pos"][0] - self.command))
 
     def close(self) -> None:
         """Damp and release everything."""
@@ -150,7 +204,7 @@ def open_session(options: RunOptions) -> Session:
     device = find_device(options.device)
     loaded = load_policy(options.model, None if options.contract is None else Path(options.contract))
     contract = loaded.contract
-    task, scene_path = _scene_of(options.sim)
+    task, scene_path = _scene_of(default_sim(options.model) if options.sim is None else options.sim)
     scene = build(
         scene_path,
         contract.joints,
@@ -169,7 +223,7 @@ def open_session(options: RunOptions) -> Session:
         notes += differences(contract, task)
     command = _command(options, contract, notes)
     with ExitStack() as resources:
-        policy = resources.enter_context(OnnxPolicy(loaded, device))
+        policy = resources.enter_context(OnnxPolicy(loaded, device, every_output=options.every_output))
         robot = resources.enter_context(SimRobot(scene, contract, gains_from_scene=options.actuators == "scene"))
         start = _start(robot, scene, task, options.seed)
         controller = Controller(policy, robot.allocate(), command, robot.name)
@@ -182,6 +236,7 @@ def open_session(options: RunOptions) -> Session:
             robot=robot,
             controller=controller,
             sim_name=task.name if task is not None else str(scene_path),
+            task=task,
             command=command,
             steps=steps,
             nstep=nstep,
@@ -207,13 +262,13 @@ def _check(options: RunOptions) -> None:
         or not all(is_number(value) and abs(value) <= MAX_MAGNITUDE for value in command)
     ):
         raise ContractError(
-            "--command is wrong", found=command, expected="three finite numbers: vx, vy in m/s, wz in rad/s"
+            "--command is wrong",
+            found=command,
+            expected="three finite numbers: vx, vy in m/s, wz in rad/s; or x, y, z in m",
         )
 
 
-def _scene_of(sim: str | None) -> tuple[Task | None, Path]:
-    if sim is None:
-        sim = DEFAULT_SIM
+def _scene_of(sim: str) -> tuple[Task | None, Path]:
     if Path(sim).suffix not in ("", ".toml"):
         return None, Path(sim)
     task = load_task(sim)
@@ -228,9 +283,10 @@ def _command(options: RunOptions, contract: Contract, notes: list[str]) -> tuple
                 "this policy takes no command", found=f"--command {options.command}", hint="Leave it out"
             )
         return ()
-    command = DEFAULT_TWIST if options.command is None else options.command
-    for name, value, trained in zip(("vx", "vy", "wz"), command, spec.ranges, strict=True):
+    command = default_command(spec.kind, spec.ranges) if options.command is None else options.command
+    for key, value, trained in zip(spec.keys, command, spec.ranges, strict=True):
         if trained is not None and not trained[0] <= value <= trained[1]:
+            name = key.split("_")[0]
             notes.append(
                 f"warning: command {name} = {value:g} is outside the trained range {trained[0]:g} … {trained[1]:g}"
             )
@@ -253,5 +309,5 @@ def _fall_rule(task: Task | None, scene: Scene, robot: SimRobot) -> FallRule | N
         return None
     if task is not None and task.fall is not None:
         return FallRule(tilt_rad=task.fall.tilt_rad, height_m=task.fall.height_m)
-    height = float(robot.sim.view("qpos")[0, scene.base_qpos_adr + 2])
-    return FallRule(height_m=FALLEN_HEIGHT * max(0.0, height))
+    rule = fall_below(float(robot.sim.view("qpos")[0, scene.base_qpos_adr + 2]))
+    return FallRule(tilt_rad=rule.tilt_rad, height_m=rule.height_m)

@@ -29,7 +29,9 @@ def needs_model_fields(randomise: Randomisation) -> tuple[str, ...]:
 def randomised(task: Task, scene: Scene) -> Mapping[str, list[int]]:
     """Ids of the geoms, body and actuators that the task randomises; refuses names that the scene does not have."""
     randomise, model = task.randomise, scene.model
-    geoms = _ids(task, "geom", randomise.friction_geoms, {model.geom(i).name: i for i in range(model.ngeom)})
+    names = {model.geom(i).name: i for i in range(model.ngeom)}
+    # Without names every geom gets the friction.
+    geoms = _ids(task, "geom", randomise.friction_geoms, names) or list(range(model.ngeom))
     bodies = {model.body(i).name: i for i in range(1, model.nbody)}
     body = _ids(task, "body", [randomise.mass_body] if randomise.mass_add_kg is not None else [], bodies)
     if randomise.mass_add_kg is not None:

@@ -5,8 +5,9 @@ A task is data. Unknown keys and wrong types are refused with the file, the key 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import pi
 from pathlib import Path
 
@@ -15,13 +16,17 @@ from edgert.contract.document import check_schema, overlay, parse_contract
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError
 from edgert.files import is_path
-from edgert.sim.scene import MAX_DECIMATION, Scene, physics_steps
+from edgert.sim.scene import MAX_DECIMATION, Scene, build, physics_steps
 from edgert.tables import Table, read_toml, show
 from edgert.task.rewards import REWARDS, RewardTerm
 from edgert.task.success import SuccessRule, read_success
+from edgert.task.trials import Trials, read_trials
 
 Range = tuple[float, float]
 MAX_EPISODE_S = 86_400.0
+FALLEN_TILT_RAD = 1.0
+FALLEN_HEIGHT = 0.5
+"""Without a task, a base lower than this fraction of its initial height counts as fallen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +114,9 @@ class Task:
     success: SuccessRule | None
     reset: ResetRanges
     randomise: Randomisation
+    trials: Trials | None = None
+    sha256: str = ""
+    """Digest of the task's file, "" for a task that has none."""
 
     @property
     def episode_steps(self) -> int:
@@ -130,7 +138,43 @@ def load_task(name: str | Path, contract: Contract | None = None) -> Task:
     else:
         path = Path(name)
         path = path if path.suffix == ".toml" else path / "task.toml"
-    return parse_task(read_toml(path, kind="task"), path, contract)
+    task = parse_task(read_toml(path, kind="task"), path, contract)
+    return replace(task, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def scene_task(path: Path, contract: Contract, episode_s: float) -> Task:
+    """A task made of a bare scene: the policy's contract, no rewards and nothing randomised.
+
+    A floating base has fallen when it leans more than 1 rad or sinks below `FALLEN_HEIGHT` of its first height.
+
+    Raises:
+        IntegrityError, RobotError: the scene cannot be used for the contract.
+    """
+    scene = build(path, contract.joints, contract.joints, kp=contract.kp, kd=contract.kd)
+    model, fall = scene.model, None
+    if scene.base is not None:
+        start = model.key_qpos[scene.keyframe] if scene.keyframe >= 0 else model.qpos0
+        fall = fall_below(float(start[scene.base_qpos_adr + 2]))
+    return Task(
+        name=path.stem,
+        id="",
+        scene=path,
+        contract=contract,
+        decimation=physics_steps(contract.control_hz, scene),
+        episode_s=episode_s,
+        base="",
+        command=None,
+        rewards=(),
+        fall=fall,
+        success=None,
+        reset=ResetRanges(),
+        randomise=Randomisation(),
+    )
+
+
+def fall_below(start_m: float) -> FallTermination:
+    """When a base that starts at that height counts as fallen, where no task says so."""
+    return FallTermination(tilt_rad=FALLEN_TILT_RAD, height_m=FALLEN_HEIGHT * max(0.0, start_m))
 
 
 def parse_task(document: Mapping[str, object], path: Path, policy: Contract | None = None) -> Task:
@@ -162,6 +206,7 @@ def parse_task(document: Mapping[str, object], path: Path, policy: Contract | No
         success=read_success(table.table("success"), contract.joints, MAX_EPISODE_S) if table.has("success") else None,
         reset=_reset(table, own) if table.has("reset") else ResetRanges(),
         randomise=_randomise(table, own) if table.has("randomise") else Randomisation(),
+        trials=read_trials(table.table("trials"), own, MAX_EPISODE_S) if table.has("trials") else None,
     )
     table.close()
     if (own.command is None) != (task.command is None):

@@ -24,7 +24,7 @@ from edgert.sim.scene import Scene, build
 from edgert.tables import MAX_MAGNITUDE
 from edgert.task.draws import Generators, ResetDraws, around, draw_commands, spread
 from edgert.task.randomise import Randomiser, randomised
-from edgert.task.rewards import RewardInputs, fallen
+from edgert.task.rewards import RewardInputs, fallen, goal_distance
 from edgert.task.task import Task, check_rate
 
 
@@ -154,9 +154,10 @@ class Worlds:
         if self.success is not None:
             self.success[index] = False
         self.phase[index] = 0.0
-        if self.task.command is not None:
-            drawn = draw_commands(self._draws.column(rows, "command"), self.task.command)
-            self.command[index] = drawn if self._fixed_command is None else self._fixed_command
+        if self._fixed_command is not None:
+            self.command[index] = self._fixed_command
+        elif self.task.command is not None:
+            self.command[index] = draw_commands(self._draws.column(rows, "command"), self.task.command)
             self._next_command[index] = self._steps_of(self.task.command.resample_s)
         if self.randomise.push_interval_s is not None:
             interval = self._steps_of(self.randomise.push_interval_s)
@@ -233,6 +234,19 @@ class Worlds:
         if self.body.state.base_ang_vel is not None:
             result[:, 2] = self.body.state.base_ang_vel[:, 2]
         return result
+
+    def target(self) -> Floats:
+        """What was last sent to the joints of the contract, (nworld, njoint) rad."""
+        return self._ctrl[:, self._held]
+
+    def goal_distance(self) -> Floats | None:
+        """Distance of the end effector from the commanded position, (nworld,) m; None for a task without one."""
+        success = self.task.success
+        aims = [term.parameters for term in self.task.rewards if term.name == "goal_distance"]
+        aims += [success.parameters] if success is not None and success.name == "goal_near" else []
+        if not aims:
+            return None
+        return cast(Floats, goal_distance(self._rewarded, aims[0], np))
 
     def described(self) -> dict[str, Floats]:
         """What is worth telling of every world at any time, live arrays: `command` and `velocity`, where they exist."""

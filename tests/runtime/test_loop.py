@@ -62,7 +62,7 @@ def test_a_late_command_is_a_miss(session: Session) -> None:
 def test_slots_without_a_tick_are_misses(session: Session) -> None:
     clock = FakeClock()
 
-    def stall(step: int) -> None:
+    def stall(step: int, trace: Trace) -> None:
         if step == 3:
             clock.time_ns += 90_000_000  # four and a half periods: the tick's own slot and three more go by
 
@@ -108,7 +108,7 @@ def test_standing_policy_stands(session: Session) -> None:
 
 def test_garbage_collection_is_off_in_the_loop_and_on_after(session: Session) -> None:
     seen: list[bool] = []
-    loop(session, real_time=False, steps=3, tick=lambda step: seen.append(gc.isenabled()))
+    loop(session, real_time=False, steps=3, tick=lambda step, trace: seen.append(gc.isenabled()))
     assert seen == [False] * 3
     assert gc.isenabled()
 
@@ -121,7 +121,7 @@ def test_warm_up_leaves_no_trace(session: Session) -> None:
 
 
 def test_body_that_diverges_is_stopped_at_once(session: Session) -> None:
-    def poison(step: int) -> None:
+    def poison(step: int, trace: Trace) -> None:
         if step == 3:
             session.robot.sim.view("qvel")[0, 8] = 1e12
 
@@ -133,7 +133,7 @@ def test_body_that_diverges_is_stopped_at_once(session: Session) -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_body_is_damped_whatever_ends_the_loop(session: Session, error: type[BaseException]) -> None:
-    def fail(step: int) -> None:
+    def fail(step: int, trace: Trace) -> None:
         if step == 3:
             raise error
 
@@ -150,7 +150,7 @@ def test_running_again_starts_again(session: Session) -> None:
 
 def test_tick_sees_every_command(session: Session) -> None:
     seen: list[int] = []
-    trace = loop(session, real_time=False, fall=FallRule(height_m=10.0), tick=seen.append)
+    trace = loop(session, real_time=False, fall=FallRule(height_m=10.0), tick=lambda step, trace: seen.append(step))
     assert seen == list(range(trace.commands))
 
 

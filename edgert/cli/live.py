@@ -1,0 +1,63 @@
+"""`LiveLine`: what is going on, in one line on stderr that is redrawn; one line a second where nobody can redraw."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+
+from edgert.errors import one_line
+
+REDRAWS_PER_S = 5.0
+PLAIN_PER_S = 1.0
+
+
+class LiveLine:
+    """Shows the newest text at a bounded rate. The text is only made when it is shown.
+
+    Args:
+        clock_s: monotonic seconds.
+    """
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        stream = sys.stderr
+        self._redraws = stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+        self._period_s = 1.0 / (REDRAWS_PER_S if self._redraws else PLAIN_PER_S)
+        self._clock_s = clock_s
+        self._next_s = clock_s() + self._period_s
+        self._shown = False
+
+    def update(self, text: Callable[[], str]) -> None:
+        """Show what `text()` says, if it is time to."""
+        now_s = self._clock_s()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + self._period_s
+        line = one_line(text())
+        if self._redraws:
+            with suppress(OSError):
+                width = os.get_terminal_size(sys.stderr.fileno()).columns
+                line = line[: max(1, width - 1)]
+        self._write(f"\r\x1b[K{line}" if self._redraws else f"{line}\n")
+        self._shown = True
+
+    def close(self) -> None:
+        """Wipe the line, so that what follows begins on an empty one."""
+        if self._redraws and self._shown:
+            self._write("\r\x1b[K")
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # nobody listens, or the stream is closed
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+    def __enter__(self) -> LiveLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

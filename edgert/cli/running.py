@@ -1,0 +1,106 @@
+"""What the commands that run something share: options, Ctrl-C, and the places that they write to."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgert.cli.completion import complete_models, complete_sims
+from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, output
+from edgert.errors import DeviceError, interrupted_by
+
+EXIT_CODES = {
+    "completed": 0,
+    "fell": EXIT_SAFETY,
+    "safety_stop": EXIT_SAFETY,
+    "interrupted": EXIT_INTERRUPTED,
+}
+
+model_argument = click.argument("model", default="quadruped", shell_complete=complete_models)
+sim_option = click.option(
+    "--sim",
+    shell_complete=complete_sims,
+    help="A bundled sim, a folder with a task.toml, or a scene (.xml).  [default: the sim of a bundled model's name, "
+    "else quadruped]",
+)
+contract_option = click.option("--contract", metavar="FILE", help="What the policy's numbers mean (policy.toml).")
+command_option = click.option(
+    "--command",
+    type=float,
+    nargs=3,
+    metavar="VX VY WZ",
+    help="m/s forward, m/s to the left, rad/s anticlockwise; or X Y Z of a goal, m.",
+)
+env_option = click.option(
+    "--env", metavar="ID", help="A Gymnasium environment instead of a sim, such as HalfCheetah-v5."
+)
+output_option = click.option("--output", metavar="NAME", help="The ONNX output that is the action, with --env.")
+record_option = click.option("--record", metavar="DIR", help="Record every step into this folder.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def check_mujoco() -> None:
+    """Refuse to go on without MuJoCo, with the reason."""
+    try:
+        import mujoco  # noqa: F401
+    except (ImportError, RuntimeError) as error:
+        interrupted_by(error)
+        raise DeviceError("MuJoCo cannot be imported", found=error, hint="Check the variable MUJOCO_GL") from error
+
+
+def refuse_with_env(given: dict[str, Any]) -> None:
+    """Refuse options that say nothing to a Gymnasium environment."""
+    useless = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if useless:
+        raise click.UsageError(f"{', '.join(useless)} cannot go with --env: the environment decides")
+
+
+def path_of(name: str | None) -> Path | None:
+    """A path that the user named, if one was."""
+    return None if name is None else Path(name)
+
+
+def print_report(report: dict[str, Any], table: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
+    """A result on stdout."""
+    with output():
+        if as_json:
+            import json
+
+            click.echo(json.dumps(report, allow_nan=False))
+        else:
+            click.echo(table(report))
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C into a question that the loop asks; the second one interrupts at once."""
+    asked = False
+
+    def ask(signum: int, frame: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def quiet_stdout() -> Iterator[None]:
+    """Whatever an environment prints goes to stderr: stdout is for results."""
+    before = sys.stdout
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = before

@@ -1,0 +1,35 @@
+"""The columns that a closed loop records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgert.policy import OnnxPolicy
+from edgert.rollout.sink import Column
+
+
+def columns(policy: OnnxPolicy, model: Any, njoint: int, *, rewarded: bool) -> list[Column]:
+    """The columns of a recorded closed loop; `rewarded`: with reward and flags."""
+
+    def one(name: str, array: npt.NDArray[Any], *, final: bool = False) -> Column:
+        return Column(name=name, dtype=array.dtype, shape=array.shape[1:], final=final)
+
+    real = np.dtype(np.float64)
+    output = policy.contract.action.output
+    result = [one(f"observation.{name}", array, final=True) for name, array in policy.obs.items()]
+    result.append(one("action", policy.action))
+    result.append(Column(name="target", dtype=real, shape=(njoint,)))
+    if policy.contract.command is not None:
+        result.append(Column(name="command", dtype=real, shape=(3,), final=True))
+    result.append(Column(name="state.qpos", dtype=real, shape=(model.nq,), final=True))
+    result.append(Column(name="state.qvel", dtype=real, shape=(model.nv,), final=True))
+    result += [one(f"output.{name}", array) for name, array in policy.out.items() if name != output]
+    if rewarded:
+        flag = np.dtype(np.bool_)
+        result.append(Column(name="reward", dtype=real))
+        result += [Column(name=name, dtype=flag) for name in ("terminated", "truncated")]
+    result.append(Column(name="latency_ns", dtype=np.dtype(np.int64)))
+    return result

@@ -1,0 +1,182 @@
+"""`FolderSink`: a recording as a folder of Arrow IPC streams, one for each run that recorded into it.
+
+A stream is written as the rows come, so what was written before a crash can be read: a torn tail is cut off by the
+reader. The schema's metadata say what was run; what is known of episodes travels with the next batch. Nothing is made
+durable before `close`; a spool is for that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from edgert.errors import EdgertError, IntegrityError, UnsupportedError
+from edgert.rollout.sink import INDEX, Column, Rows
+
+RECORDING_KEY: Final = b"edgert.recording"
+EVENTS_KEY: Final = b"edgert.episodes"
+SCHEMA: Final = 1
+SUFFIX: Final = ".arrows"
+
+
+def import_arrow() -> Any:
+    """The module pyarrow.
+
+    Raises:
+        UnsupportedError: it is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError as error:
+        raise UnsupportedError(
+            "recordings need pyarrow, which is not installed", hint='Run: pip install "edgert[sync]"'
+        ) from error
+    return pyarrow
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a place for a recording before anything runs: no pyarrow, not a folder, or a folder of other things."""
+    import_arrow()
+    try:
+        entries = [entry.name for entry in path.iterdir()] if path.exists() else []
+        if entries and not any(name.endswith(SUFFIX) for name in entries):
+            raise UnsupportedError(
+                f"folder {path} holds other things than a recording",
+                found=", ".join(sorted(entries)[:4]),
+                expected="a new or empty folder, or one that was recorded into before",
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise UnsupportedError(f"folder {path} cannot be written to", hint="Check its permissions")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise UnsupportedError(
+            f"cannot record into {path}", found=getattr(error, "strerror", None) or error, expected="a folder"
+        ) from error
+
+
+class FolderSink:
+    """A new stream in the folder `path`, which is made if it is not there.
+
+    Args:
+        path: the folder.
+        columns: besides `INDEX`.
+        header: JSON data about the whole run: digests, device, rate …
+
+    Raises:
+        UnsupportedError: no pyarrow, or the folder cannot be used.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[Column], header: Mapping[str, Any]) -> None:
+        check_folder(path)
+        self._arrow = import_arrow()
+        self.columns = (*INDEX, *columns)
+        self.epoch = secrets.token_hex(8)
+        self.acknowledged = 0
+        self._written = 0
+        self._types = {column.name: _type(self._arrow, column) for column in self.columns}
+        self._events: dict[str, dict[str, Any]] = {"begin": {}, "end": {}}
+        about = {"schema": SCHEMA, "epoch": self.epoch, **header}
+        self._schema = self._arrow.schema(
+            [self._arrow.field(name, kind) for name, kind in self._types.items()],
+            metadata={RECORDING_KEY: json.dumps(about, allow_nan=False)},
+        )
+        counter = 1 + max((_counter(entry.name) for entry in path.iterdir()), default=0)
+        self.path = path / f"{counter:06d}-{self.epoch}{SUFFIX}"
+        try:
+            self._file = self.path.open("xb")
+            self._writer = self._arrow.ipc.new_stream(self._file, self._schema)
+        except OSError as error:
+            raise _refused(self.path, error) from error
+
+    def begin(self, episode: int, info: Mapping[str, Any]) -> None:
+        """See `Sink.begin`."""
+        self._events["begin"][str(episode)] = dict(info)
+
+    def end(self, episode: int, info: Mapping[str, Any]) -> None:
+        """See `Sink.end`."""
+        self._events["end"][str(episode)] = dict(info)
+
+    def write(self, rows: Rows, *, final: bool = False) -> None:
+        """See `Sink.write`.
+
+        Raises:
+            EdgertError: the disk is full or gone; what was written before stays readable.
+        """
+        arrow = self._arrow
+        count = len(rows["episode"])
+        arrays = [
+            arrow.nulls(count, self._types[column.name])
+            if final and not column.final
+            else _array(arrow, column, self._types[column.name], rows[column.name])
+            for column in self.columns
+        ]
+        self._put(arrow.record_batch(arrays, schema=self._schema))
+        self._written += count
+
+    def _put(self, batch: Any) -> None:
+        metadata = None
+        if any(self._events.values()):
+            metadata = {EVENTS_KEY: json.dumps(self._events, allow_nan=False)}
+            self._events = {"begin": {}, "end": {}}
+        try:
+            self._writer.write_batch(batch, custom_metadata=metadata)
+        except OSError as error:
+            raise _refused(self.path, error) from error
+
+    def close(self) -> None:
+        """See `Sink.close`."""
+        if self._file.closed:
+            return
+        try:
+            if any(self._events.values()):
+                self._put(_empty(self._arrow, self._schema))
+            self._writer.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise _refused(self.path, error) from error
+        finally:
+            self._file.close()
+        self.acknowledged = self._written
+
+
+def _type(arrow: Any, column: Column) -> Any:
+    kind = arrow.from_numpy_dtype(column.dtype)
+    return arrow.fixed_shape_tensor(kind, list(column.shape)) if column.shape else kind
+
+
+def _array(arrow: Any, column: Column, kind: Any, values: np.ndarray[Any, Any]) -> Any:
+    if not column.shape:
+        return arrow.array(values)
+    flat = arrow.array(values.reshape(-1))
+    storage = arrow.FixedSizeListArray.from_arrays(flat, type=kind.storage_type)
+    return arrow.ExtensionArray.from_storage(kind, storage)
+
+
+def _empty(arrow: Any, schema: Any) -> Any:
+    return arrow.record_batch([arrow.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def _counter(name: str) -> int:
+    head = name.split("-", 1)[0]
+    return int(head) if head.isascii() and head.isdigit() and len(head) < 12 else 0
+
+
+def _refused(path: Path, error: OSError) -> EdgertError:
+    return IntegrityError(
+        f"recording {path} cannot be written",
+        found=error.strerror or error,
+        hint="Free some space; what was written before can be read",
+    )

@@ -1,0 +1,95 @@
+"""A task's trials: its bars measured under its conditions, one row for each command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from edgert.errors import UnsupportedError
+from edgert.policy import load_policy
+from edgert.rollout.closed_loop import open_rollouts
+from edgert.rollout.options import RolloutOptions, task_of
+from edgert.task.trials import Trials
+
+Progress = Callable[[str, int, int], None]
+
+
+def run_trials(
+    options: RolloutOptions,
+    *,
+    progress: Progress = lambda name, done, total: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Run every trial of the task that `options` name; conditions of the trials replace those of the options.
+
+    Args:
+        options: model, sim, contract, seed, device and nthread count.
+        progress: called with (name of the trial, control steps done, in all).
+        stop: True ends the run as interrupted.
+
+    Returns:
+        One JSON object: what was run, `trials` (each a report with `name`, `missed` and `passed`), `passed`.
+
+    Raises:
+        EdgertError: the policy or the task cannot be used, or the task has no trials.
+    """
+    task = task_of(options.sim, options.model, load_policy(options.model, options.contract), None)
+    trials = task.trials
+    if trials is None:
+        raise UnsupportedError(f"task '{task.name}' has no trials", hint="Add [trials] to its task.toml")
+    rows: list[dict[str, Any]] = []
+    header: dict[str, Any] = {}
+    for command in (*trials.commands, None):
+        name = _name(command, drawn=task.command is not None)
+        row_options = replace(
+            options,
+            num_envs=trials.num_envs,
+            seconds=trials.seconds,
+            command=command,
+            pushes=trials.pushes,
+            friction=trials.friction,
+            gains=trials.gains,
+        )
+        with open_rollouts(row_options) as session:
+            result = session.run(progress=lambda done, total, name=name: progress(name, done, total), stop=stop)  # type: ignore[misc]
+            report = session.report(result)
+            header = session.header() | {"seconds": report["seconds"], "notes": session.notes}
+        if result.outcome == "interrupted":
+            break
+        missed = judged(trials, report)
+        mine = {key: value for key, value in report.items() if key not in header}
+        rows.append({"name": name, "passed": not missed, "missed": missed, **mine})
+    complete = len(rows) == len(trials.commands) + 1
+    return {
+        **header,
+        "outcome": "completed" if complete else "interrupted",
+        "trials": rows,
+        "passed": complete and all(row["passed"] for row in rows),
+    }
+
+
+def judged(trials: Trials, report: dict[str, Any]) -> list[str]:
+    """The bars that a trial missed, each in words; a bar without a measurement is missed."""
+    missed = []
+    if trials.max_falls is not None and report["falls"] + report["safety_stops"] > trials.max_falls:
+        missed.append(f"{report['falls'] + report['safety_stops']} falls, at most {trials.max_falls}")
+    if trials.min_success is not None:
+        rate = report.get("success_rate")
+        if rate is None or rate["mean"] < trials.min_success:
+            missed.append(f"success {rate and rate['mean']}, at least {trials.min_success:g}")
+    tracking = report["tracking"] or {}
+    for key, bar in trials.within.items():
+        worst = tracking.get(key, {}).get("worst")
+        if worst is None or not worst <= bar:
+            missed.append(f"{key} off by {worst}, at most {bar:g}")
+    drift = tracking.get("drift_m_s", {}).get("worst")
+    if trials.max_drift_m_s is not None and drift is not None and not drift <= trials.max_drift_m_s:
+        missed.append(f"drift {drift:.3f} m/s, at most {trials.max_drift_m_s:g}")
+    return missed
+
+
+def _name(command: tuple[float, ...] | None, *, drawn: bool) -> str:
+    if command is None:
+        return "drawn" if drawn else "all"
+    return ", ".join(f"{value:g}" for value in command)
