@@ -39,7 +39,8 @@ def tables(
     for name, spec in contract.inputs.items():
         yield "\n" + plain(f"input {name}: {spec.dim} numbers, each clip(raw × scale + offset)")
         yield _terms(spec.terms, noise)
-    yield "\njoints; target = offset + scale × action (slides in m and N instead of rad and N·m)"
+    start = "position + " if contract.action.kind == "relative_position" else ""
+    yield f"\njoints; target = {start}offset + scale × action (slides in m and N instead of rad and N·m)"
     yield _joints(contract)
 
 

@@ -198,9 +198,7 @@ def test_disk_of_a_folder_that_is_not_there_yet(tmp_path, monkeypatch, free, sta
 
 
 def test_a_folder_that_may_not_be_written_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        os, "access", lambda path, mode: (path, mode) != (tmp_path, os.W_OK | os.X_OK)
-    )  # as for no root
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (tmp_path, os.W_OK | os.X_OK))
     check = host.disk("disk-state", tmp_path / "state")
     assert check.status == "warn"
     assert check.found.endswith(f" free for {tmp_path}/state, which may not be written")
