@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from edgert.cli.live import LiveLine
-from edgert.cli.main import say
-from edgert.cli.running import EXIT_CODES, interruptible, print_report, quiet_stdout
+from edgert.cli.main import say, write
+from edgert.cli.running import EXIT_CODES, interruptible, quiet_stdout
 
 
 def run_in_env(
@@ -69,7 +69,7 @@ def run_in_env(
             say(f"recorded {report['steps'] * num_envs} steps into {folder.path}")
         for note in report["notes"][known:]:
             say(note)
-    print_report(report, env_table, as_json=as_json)
+    write(report, as_json, env_table)
     if report["outcome"] == "safety_stop":
         say(f"edgert: safety stop: {report['reason']}")
     return EXIT_CODES[report["outcome"]]

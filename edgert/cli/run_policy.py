@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from edgert.cli.live import LiveLine
-from edgert.cli.main import HELP_NAMES, say
+from edgert.cli.main import HELP_NAMES, say, write
 from edgert.cli.running import (
     EXIT_CODES,
     check_mujoco,
@@ -22,7 +21,6 @@ from edgert.cli.running import (
     model_argument,
     output_option,
     path_of,
-    print_report,
     record_option,
     refuse_with_env,
     sim_option,
@@ -138,7 +136,7 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
             say(f"recorded {trace.steps} steps into {folder.path}")
         if memory is not None:
             report["video"] = _film(session, memory, Path(str(video)))
-    print_report(report, run_table, as_json=as_json)
+    write(report, as_json, run_table)
     if report["outcome"] in ("fell", "safety_stop"):
         say(f"edgert: {report['outcome'].replace('_', ' ')}: {report['reason']}")
     return EXIT_CODES[report["outcome"]]
@@ -168,6 +166,8 @@ class _Watch:
         self._floating = session.fall is not None
 
     def text(self, step: int, trace: Trace) -> str:
+        import numpy as np
+
         window = max(1, round(self._hz))
         latency = np.quantile(trace.latency_ns[max(0, trace.commands - window) : trace.commands] / 1e3, [0.5, 0.99])
         parts = [f"{step / self._hz:.1f} of {self._seconds:g} s"]

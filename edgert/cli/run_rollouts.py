@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgert.cli.live import LiveLine
-from edgert.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, say
+from edgert.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, say, write
 from edgert.cli.running import (
     check_mujoco,
     command_option,
@@ -22,7 +22,6 @@ from edgert.cli.running import (
     model_argument,
     output_option,
     path_of,
-    print_report,
     record_option,
     refuse_with_env,
     sim_option,
@@ -132,7 +131,7 @@ def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
             folder.close()
             report["recording"] = str(folder.path)
             say(f"recorded {result.steps * options.num_envs} steps into {folder.path}")
-    print_report(report, rollouts_table, as_json=as_json)
+    write(report, as_json, rollouts_table)
     if report["safety_stops"]:
         say(
             f"edgert: safety stop: {report['safety_stops']} episodes ended, as the policy gave no usable number or "
@@ -153,7 +152,7 @@ def _run_trials(options: RolloutOptions, *, as_json: bool) -> int:
             progress=lambda name, done, total: line.update(lambda: f"trial {name}: {done} of {total} steps"),
             stop=stop,
         )
-    print_report(report, trials_table, as_json=as_json)
+    write(report, as_json, trials_table)
     if report["outcome"] == "interrupted":
         return EXIT_INTERRUPTED
     return 0 if report["passed"] else EXIT_DIFFERENCE

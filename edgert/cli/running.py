@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from edgert.cli.completion import complete_models, complete_sims
-from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, output
+from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY
 from edgert.errors import DeviceError, interrupted_by
 
 EXIT_CODES = {
@@ -64,17 +64,6 @@ def refuse_with_env(given: dict[str, Any]) -> None:
 def path_of(name: str | None) -> Path | None:
     """A path that the user named, if one was."""
     return None if name is None else Path(name)
-
-
-def print_report(report: dict[str, Any], table: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
-    """A result on stdout."""
-    with output():
-        if as_json:
-            import json
-
-            click.echo(json.dumps(report, allow_nan=False))
-        else:
-            click.echo(table(report))
 
 
 @contextmanager

@@ -1,0 +1,190 @@
+"""Replaying recorded episodes: the recorded observations through the policy again, action against action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from edgert.device import find_device
+from edgert.errors import ContractError, IntegrityError
+from edgert.policy import OnnxModel
+from edgert.policy.load import locate
+from edgert.policy.model import PolicyFile, read_policy
+from edgert.policy.network import OnnxNetwork, Tensor
+from edgert.rollout.recording import Episode
+
+MAX_WAVE: Final = 256
+"""Most episodes whose observations are held at once."""
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """One episode against the policy that acts now."""
+
+    episode: Episode
+    steps: int
+    different: int
+    """Steps whose action has another bit anywhere."""
+    max_difference: float
+    """Largest difference of any number of an action, in the raw network output's unit."""
+    first: int | None
+    """First step that differs."""
+    provider: str
+
+    @property
+    def same(self) -> bool:
+        """Whether every action is the same, bit for bit."""
+        return self.different == 0
+
+
+def replay(
+    episodes: Sequence[Episode],
+    model: str | Path | None = None,
+    *,
+    device: str = "cpu",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Replay]:
+    """Feed recorded observations to the policy and compare its actions with the recorded ones.
+
+    The network gets a batch of the size that it had, each world in its own row: arithmetic on a batch of another size
+    may round differently.
+
+    Args:
+        episodes: of one recording.
+        model: another policy; None: the one that was recorded, which must still have its digest.
+        device: where it runs.
+        progress: called with (steps done, steps in all).
+
+    Raises:
+        EdgertError: the policy is not there, is another one, or does not take these observations.
+    """
+    total, done = sum(episode.steps for episode in episodes), 0
+    results: dict[int, Replay] = {}
+    for wave in _waves(episodes):
+        with _network(wave[0], model, device) as network:
+            replays = _replayed(wave, network)
+        results |= {each.episode.index: each for each in replays}
+        done += sum(each.steps for each in replays)
+        progress(done, total)
+    return [results[episode.index] for episode in episodes]
+
+
+def _waves(episodes: Sequence[Episode]) -> Iterator[list[Episode]]:
+    """Episodes of one run that can share a batch: at most one a world, each in the row of its world."""
+    waiting: dict[tuple[str, int], list[list[Episode]]] = {}
+    for episode in episodes:
+        nworld, world = _batch(episode), episode.info.get("world", 0)
+        if isinstance(world, bool) or not isinstance(world, int) or not 0 <= world < nworld:
+            raise IntegrityError(f"episode {episode.index} is in no world", found=world, expected=f"0 to {nworld - 1}")
+        waves = waiting.setdefault((episode.header["epoch"], nworld), [])
+        for wave in waves:
+            if len(wave) < MAX_WAVE and all(other.info.get("world", 0) != world for other in wave):
+                wave.append(episode)
+                break
+        else:
+            waves.append([episode])
+    yield from (wave for waves in waiting.values() for wave in waves)
+
+
+def _replayed(wave: list[Episode], network: OnnxNetwork) -> list[Replay]:
+    (output,) = network.out
+    seen, wanted = [episode.observation for episode in wave], [episode.action for episode in wave]
+    worlds = [episode.info.get("world", 0) for episode in wave]
+    given = [np.empty_like(actions) for actions in wanted]
+    for step in range(max(map(len, wanted))):
+        live = [i for i, actions in enumerate(wanted) if step < len(actions)]
+        for name, array in network.obs.items():
+            for i in live:
+                array[worlds[i]] = seen[i][name][step]
+        network.act(network.obs, network.out)
+        for i in live:
+            given[i][step] = network.out[output][worlds[i]]
+    return [_compared(*each, network.provider) for each in zip(wave, wanted, given, strict=True)]
+
+
+def _compared(episode: Episode, wanted: Array, given: Array, provider: str) -> Replay:
+    bits = f"u{wanted.dtype.itemsize}"
+    steps = np.flatnonzero((wanted.view(bits) != given.view(bits)).any(axis=1)) if len(wanted) else np.zeros(0, int)
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.abs(wanted.astype(np.float64) - given)
+    largest = float(np.nanmax(difference)) if np.isfinite(difference).any() else 0.0
+    return Replay(
+        episode=episode,
+        steps=len(wanted),
+        different=len(steps),
+        max_difference=largest,
+        first=int(steps[0]) if len(steps) else None,
+        provider=provider,
+    )
+
+
+def recorded_policy(episode: Episode, model: str | Path | None = None) -> PolicyFile:
+    """The policy file that an episode names, checked by its digest; or another one that the user names."""
+    name = episode.header.get("policy")
+    if model is None and not isinstance(name, str):
+        raise IntegrityError("the recording does not name its policy", hint="Name one with --policy")
+    if model is not None:
+        return read_policy(locate(model) if isinstance(model, str) else model)
+    file = read_policy(Path(str(name)))
+    if file.sha256 != episode.header.get("policy_sha256"):
+        raise IntegrityError(
+            f"policy {file.path} is not the one that was recorded",
+            found=f"sha256 {file.sha256[:12]}…",
+            expected=f"{str(episode.header.get('policy_sha256'))[:12]}…",
+            hint="Name the right file with --policy, or the present one to compare it",
+        )
+    return file
+
+
+def _batch(episode: Episode) -> int:
+    nworld = episode.header.get("num_envs", 1)
+    if isinstance(nworld, bool) or not isinstance(nworld, int) or not 1 <= nworld <= 1_000_000:
+        raise IntegrityError("the recording tells no usable number of worlds", found=nworld, expected="1 or more")
+    return nworld
+
+
+def _output(episode: Episode) -> str:
+    contract = episode.header.get("contract")
+    action = contract.get("action") if isinstance(contract, Mapping) else None
+    name = episode.header.get("output", action.get("output") if isinstance(action, Mapping) else None)
+    if not isinstance(name, str):
+        raise IntegrityError("the recording does not tell which network output its actions are")
+    return name
+
+
+def _network(episode: Episode, model: str | Path | None, device: str) -> OnnxNetwork:
+    """The policy as a batch of the recorded size that gives the recorded action."""
+    file, output = recorded_policy(episode, model), _output(episode)
+    onnx = OnnxModel(file, find_device(device))
+    seen, actions = episode.observation, episode.action
+    if set(seen) != set(onnx.inputs) or any(not _takes(onnx.inputs[name], array) for name, array in seen.items()):
+        raise ContractError(
+            f"policy {file.path} does not take the recorded observations",
+            found=", ".join(f"{name} of {list(array.shape[1:])}" for name, array in seen.items()) or "none",
+            expected=", ".join(str(entry) for entry in onnx.inputs.values()),
+            hint="Name the policy that was recorded with --policy",
+        )
+    if output not in onnx.outputs:
+        raise ContractError(
+            f"policy {file.path} has no output '{output}'", found=", ".join(onnx.outputs), expected="the recorded one"
+        )
+    obs = onnx.arrays({name: array.shape[1] for name, array in seen.items()}, _batch(episode))
+    out, _ = onnx.probe(obs, (output,))
+    if out[output].shape[1:] != actions.shape[1:] or out[output].dtype != actions.dtype:
+        raise ContractError(
+            f"output '{output}' of policy {file.path} is no action of this recording",
+            found=f"{out[output].dtype}{list(out[output].shape[1:])}",
+            expected=f"{actions.dtype}{list(actions.shape[1:])}",
+        )
+    return OnnxNetwork(onnx, obs, out)
+
+
+def _takes(entry: Tensor, array: Array) -> bool:
+    size = entry.shape[1] if len(entry.shape) == 2 else None
+    return array.ndim == 2 and len(entry.shape) == 2 and (not isinstance(size, int) or size == array.shape[1])
