@@ -27,7 +27,10 @@ def run_table(report: dict[str, Any]) -> str:
     table.add_row("outcome", f"[{colour}]{report['outcome'].replace('_', ' ')}[/]")
     table.add_row("time", f"{report['seconds']:.2f} s, {report['steps']} steps at {report['control_hz']:g} Hz")
     if "command" in report:
-        table.add_row("asked", _twist(report["command"]))
+        asked = report["command"]
+        table.add_row("asked", _twist(asked) if "mean_velocity" in report else _position(asked))
+    if "goal_error_m" in report["metrics"]:
+        table.add_row("reached", f"{1e3 * report['metrics']['goal_error_m']:.1f} mm from it at the end")
     if "mean_velocity" in report:
         table.add_row("walked", f"{_twist(report['mean_velocity'])} (mean of the second half)")
         table.add_row("distance", f"{report['distance_m']:.2f} m")
@@ -108,6 +111,10 @@ def value_text(value: object) -> str:
 def plain(text: str) -> str:
     """Text that comes from files: neither markup nor terminal controls in it work."""
     return escape(one_line(text))
+
+
+def _position(values: list[float]) -> str:
+    return f"x {values[0]:+.3f} m, y {values[1]:+.3f} m, z {values[2]:+.3f} m"
 
 
 def _twist(values: list[float] | None) -> str:

@@ -1,29 +1,22 @@
 """`read`: a recording back as episodes of NumPy arrays.
 
-Nothing in a recording is trusted: streams are validated batch by batch, a torn tail is cut off and reported. Columns
-are mapped from the files and gathered an episode at a time, so a recording may be larger than memory.
+Columns are mapped from the files and gathered an episode at a time, so a recording may be larger than memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, overload
 
 import numpy as np
-import numpy.typing as npt
 
-from edgert.errors import ContractError, IntegrityError, UnknownNameError
-from edgert.files import regular_size
-from edgert.rollout.folder import EVENTS_KEY, RECORDING_KEY, SCHEMA, SUFFIX, import_arrow
-from edgert.rollout.sink import INDEX
-from edgert.tables import read_json
+from edgert.errors import IntegrityError, UnknownNameError
+from edgert.rollout.folder import SUFFIX, import_arrow
+from edgert.rollout.stream import Array, Stream
 
 MAX_STREAMS: Final = 100_000
-MAX_WIDTH: Final = 1 << 20
-Array = npt.NDArray[Any]
 
 
 def read(path: str | Path) -> Recording:
@@ -50,7 +43,7 @@ def read(path: str | Path) -> Recording:
             expected=f"1 to {MAX_STREAMS}",
             hint="Record one: edgert run policy --record DIR",
         )
-    return Recording(path=folder, streams=tuple(_Stream(file) for file in files))
+    return Recording(path=folder, streams=tuple(Stream(file) for file in files))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +60,7 @@ class Episode:
     header: Mapping[str, Any]
     info: Mapping[str, Any]
     columns: tuple[str, ...]
-    _stream: _Stream = field(repr=False)
+    _stream: Stream = field(repr=False)
     _rows: Array = field(repr=False)
 
     @property
@@ -135,7 +128,7 @@ class Recording(Sequence[Episode]):
     """Episodes in the order in which they were recorded. `torn` says which files lost a tail."""
 
     path: Path
-    streams: tuple[_Stream, ...] = field(repr=False)
+    streams: tuple[Stream, ...] = field(repr=False)
 
     @property
     def torn(self) -> tuple[str, ...]:
@@ -160,7 +153,7 @@ class Recording(Sequence[Episode]):
         left = index = index % total
         for stream in self.streams:
             if left < len(stream.episodes):
-                return stream.episode(left, index)
+                return _episode(stream, left, index)
             left -= len(stream.episodes)
         raise AssertionError("unreachable")
 
@@ -168,144 +161,15 @@ class Recording(Sequence[Episode]):
         return (self[i] for i in range(len(self)))
 
 
-class _Stream:
-    """One file of a recording, mapped into memory."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.torn = ""
-        self.header: dict[str, Any] = {}
-        self.begun: dict[str, Any] = {}
-        self.ended: dict[str, Any] = {}
-        self.batches: list[Any] = []
-        size = regular_size(path, "recording")
-        arrow = import_arrow()
-        try:
-            reader = arrow.ipc.open_stream(arrow.memory_map(str(path)) if size else arrow.BufferReader(b""))
-        except (arrow.ArrowInvalid, OSError) as error:
-            if size == 0 or "Expected to be able to read" in str(error) or "end of stream" in str(error).lower():
-                self.torn = f"{path.name}: it ends before its first row"
-                return
-            raise IntegrityError(f"recording {path} is damaged", found=error, hint="Remove that file") from error
-        self.schema = reader.schema
-        self._read_header()
-        while True:
-            try:
-                batch, metadata = reader.read_next_batch_with_custom_metadata()
-                batch.validate(full=True)
-            except StopIteration:
-                break
-            except (arrow.ArrowInvalid, OSError, EOFError) as error:
-                self.torn = f"{path.name}: cut off after {sum(len(b) for b in self.batches)} rows ({error})"
-                break
-            self._note(metadata)
-            if len(batch):
-                self.batches.append(batch)
-        self._starts = np.cumsum([0, *(len(batch) for batch in self.batches)])
-
-    def _read_header(self) -> None:
-        where = f"recording {self.path}"
-        text = (self.schema.metadata or {}).get(RECORDING_KEY)
-        if text is None:
-            raise IntegrityError(f"{where} was not written by edgert", hint="Remove that file")
-        self.header = _json(text, where)
-        version = self.header.get("schema")
-        if version != SCHEMA:
-            raise IntegrityError(
-                f"{where} has another schema",
-                found=version,
-                expected=SCHEMA,
-                hint="Read it with the edgert that wrote it",
-            )
-        arrow = import_arrow()
-        types = {entry.name: entry.type for entry in self.schema}
-        wrong = [c.name for c in INDEX if types.get(c.name) != arrow.from_numpy_dtype(c.dtype)]
-        wrong += [name for name, kind in types.items() if not _usable(arrow, kind)]
-        hz, epoch = self.header.get("control_hz"), self.header.get("epoch")
-        if wrong or "action" not in types or not isinstance(epoch, str) or not isinstance(hz, (int, float)) or hz <= 0:
-            raise IntegrityError(
-                f"{where} is not laid out as a recording",
-                found=", ".join(wrong) or "no action, epoch or control_hz",
-                expected="columns episode, step, world, t_ns, action …",
-            )
-
-    def _note(self, metadata: Any) -> None:
-        text = (metadata or {}).get(EVENTS_KEY)
-        if text is not None:
-            events = _json(text, f"recording {self.path}")
-            for name, known in (("begin", self.begun), ("end", self.ended)):
-                entries = events.get(name)
-                if isinstance(entries, dict):
-                    known |= {key: value for key, value in entries.items() if isinstance(value, dict)}
-
-    @cached_property
-    def _order(self) -> tuple[Array, Array, Array]:
-        """Rows sorted by episode and step; episode numbers; where each begins in the order."""
-        if not self.batches:
-            empty = np.zeros(0, np.int64)
-            return empty, empty, empty
-        episode, step = (
-            np.concatenate([batch.column(name).to_numpy(zero_copy_only=False) for batch in self.batches])
-            for name in ("episode", "step")
-        )
-        order = np.lexsort((step, episode))
-        numbers, starts = np.unique(episode[order], return_index=True)
-        return order, numbers, np.append(starts, len(order))
-
-    @property
-    def episodes(self) -> Array:
-        """The numbers of its episodes."""
-        return self._order[1]
-
-    def episode(self, place: int, index: int) -> Episode:
-        """The episode at a place in this stream, which is number `index` of the recording."""
-        order, numbers, starts = self._order
-        rows = order[starts[place] : starts[place + 1]]
-        number = str(int(numbers[place]))
-        info = {"episode": int(number), **self.begun.get(number, {})}
-        info |= self.ended.get(number, {"outcome": "interrupted", "reason": "the recording ends here"})
-        names = tuple(entry.name for entry in self.schema)
-        return Episode(index=index, header=self.header, info=info, columns=names, _stream=self, _rows=rows)
-
-    def gather(self, name: str, rows: Array) -> tuple[Array, Array]:
-        """Values (n, *shape) of a column in the given rows, and where they are not null (n,)."""
-        column = self.schema.get_field_index(name)
-        batch_of = np.searchsorted(self._starts, rows, side="right") - 1
-        parts = [(at, _values(self.batches[at].column(column))) for at in np.unique(batch_of).tolist()]
-        sample = parts[0][1][0]
-        values = np.zeros((len(rows), *sample.shape[1:]), sample.dtype)
-        valid = np.zeros(len(rows), np.bool_)
-        for at, (array, mask) in parts:
-            here = batch_of == at
-            local = rows[here] - self._starts[at]
-            values[here], valid[here] = array[local], mask[local]
-        return values, valid
-
-
-def _values(column: Any) -> tuple[Array, Array]:
-    """A column of a batch as (n, *shape), and where it is not null (n,)."""
-    count = len(column)
-    valid = np.ones(count, np.bool_) if column.null_count == 0 else column.is_valid().to_numpy(zero_copy_only=False)
-    kind = column.type
-    if not hasattr(kind, "shape"):
-        return (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False), valid
-    storage = column.storage
-    flat = storage.values.slice(storage.offset * kind.storage_type.list_size, count * kind.storage_type.list_size)
-    return flat.to_numpy(zero_copy_only=False).reshape(count, *kind.shape), valid
-
-
-def _usable(arrow: Any, kind: Any) -> bool:
-    if isinstance(kind, arrow.FixedShapeTensorType):
-        return 0 < int(np.prod(kind.shape)) <= MAX_WIDTH and _is_number(arrow, kind.value_type)
-    return _is_number(arrow, kind) or arrow.types.is_boolean(kind)
-
-
-def _is_number(arrow: Any, kind: Any) -> bool:
-    return bool(arrow.types.is_integer(kind) or arrow.types.is_floating(kind))
-
-
-def _json(data: bytes, where: str) -> dict[str, Any]:
-    try:
-        return read_json(data.decode(), where=where)
-    except (ContractError, UnicodeDecodeError) as error:
-        raise IntegrityError(f"{where} has unreadable metadata", found=error) from error
+def _episode(stream: Stream, place: int, index: int) -> Episode:
+    """The episode at a place in a stream, which is number `index` of the recording."""
+    number = int(stream.episodes[place])
+    ended = stream.ended.get(str(number), {"outcome": "interrupted", "reason": "the recording ends here"})
+    return Episode(
+        index=index,
+        header=stream.header,
+        info={**stream.begun.get(str(number), {}), **ended, "episode": number},
+        columns=stream.columns,
+        _stream=stream,
+        _rows=stream.rows(place),
+    )

@@ -153,6 +153,7 @@ class Session:
         """The run as one JSON object; keys are promises, see docs/json.md."""
         contract = self.loaded.contract
         simulated = trace.steps * contract.period_s
+        twist = contract.command is not None and contract.command.kind == "twist"
         motion = summary.motion(trace, contract.period_s) if self.fall is not None else {}
         report: dict[str, Any] = {
             **self.header(),
@@ -167,17 +168,17 @@ class Session:
             "reason": trace.reason,
             "notes": self.notes,
             "physics_warnings": trace.warnings,
-            "metrics": summary.metrics(trace, self.command, motion.get("mean_velocity")),
+            "metrics": summary.metrics(trace, self.command if twist else (), motion.get("mean_velocity")),
         }
-        distance = self._goal_distance()
+        distance = None if twist else self._goal_distance()
         if distance is not None:
             report["metrics"]["goal_error_m"] = distance
         return report | motion | ({"command": list(self.command)} if self.command else {})
 
     def _goal_distance(self) -> float | None:
-        """Last distance of the end effector from the commanded position, m; None for another command."""
-        spec, sensors = self.loaded.contract.command, self.robot.allocate().sensors
-        if spec is None or spec.kind != "position" or "ee_pos" not in sensors:
+        """Last distance of the end effector from the commanded position, m; None without either."""
+        sensors = self.robot.allocate().sensors
+        if not self.command or "ee_pos" not in sensors:
             return None
         return float(np.linalg.norm(sensors["ee_pos"][0] - self.command))
 
