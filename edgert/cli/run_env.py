@@ -45,6 +45,7 @@ def run_in_env(
         known = len(session.notes)
         for note in session.notes:
             say(note)
+        stop = resources.enter_context(interruptible())
         say(
             f"running {session.file.path.name} on {session.device.name} ({session.network.provider}) in {env_id}, "
             f"{num_envs} environment{'s' * (num_envs > 1)}, {seconds:g} s as fast as possible; output {session.output} "
@@ -56,7 +57,7 @@ def run_in_env(
             resources.callback(folder.close)
             log = EnvLog(session, folder)
         started = time.perf_counter()
-        with interruptible() as stop, LiveLine() as line:
+        with LiveLine() as line:
 
             def progress(done: int, total: int) -> None:
                 line.update(lambda: f"{done} of {total} steps, {_speed(num_envs * done, started)}")

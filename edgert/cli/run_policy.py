@@ -110,10 +110,6 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
         for name in session.policy.left_out:
             say(f"not recorded: output {name}")
         pace = "in real time" if session.options.real_time else "as fast as possible"
-        say(
-            f"running {session.loaded.file.path.name} on {session.device.name} ({session.policy.provider}), physics "
-            f"MuJoCo on cpu, sim {session.sim_name}, {session.options.seconds:g} s {pace}"
-        )
         sinks: list[Any] = []
         folder = memory = None
         if record is not None:
@@ -125,6 +121,10 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
             memory = MemorySink((*INDEX, *wanted))
             sinks.append(memory)
         with interruptible() as interrupted, LiveLine() as line:
+            say(
+                f"running {session.loaded.file.path.name} on {session.device.name} ({session.policy.provider}), physics "
+                f"MuJoCo on cpu, sim {session.sim_name}, {session.options.seconds:g} s {pace}"
+            )
             watch = _Watch(session)
             trace = session.run(
                 stop=interrupted, tick=lambda step, trace: line.update(lambda: watch.text(step, trace)), sinks=sinks
