@@ -122,8 +122,8 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
             sinks.append(memory)
         with interruptible() as interrupted, LiveLine() as line:
             say(
-                f"running {session.loaded.file.path.name} on {session.device.name} ({session.policy.provider}), physics "
-                f"MuJoCo on cpu, sim {session.sim_name}, {session.options.seconds:g} s {pace}"
+                f"running {session.loaded.file.path.name} on {session.device.name} ({session.policy.provider}), "
+                f"physics MuJoCo on cpu, sim {session.sim_name}, {session.options.seconds:g} s {pace}"
             )
             watch = _Watch(session)
             trace = session.run(
