@@ -24,7 +24,8 @@ class LiveLine:
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         stream = sys.stderr
-        self._redraws = stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+        shown = stream is not None and not stream.closed
+        self._redraws = shown and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
         self._period_s = 1.0 / (REDRAWS_PER_S if self._redraws else PLAIN_PER_S)
         self._clock_s = clock_s
         self._next_s = clock_s() + self._period_s
@@ -50,9 +51,10 @@ class LiveLine:
             self._write("\r\x1b[K")
 
     def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # nobody listens, or the stream is closed
-            sys.stderr.write(text)
-            sys.stderr.flush()
+        if sys.stderr is not None:
+            with suppress(OSError, ValueError):  # nobody listens, or the stream is closed
+                sys.stderr.write(text)
+                sys.stderr.flush()
 
     def __enter__(self) -> LiveLine:
         return self

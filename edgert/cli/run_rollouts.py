@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from edgert.cli.live import LiveLine
 from edgert.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, say, write
@@ -98,8 +99,19 @@ def rollouts(
     if trials:
         if record is not None:
             raise click.UsageError("--record cannot go with --trials; record the run of one command")
+        _refuse_with_trials()
         return _run_trials(options, as_json=as_json)
     return _run(options, path_of(record), as_json=as_json)
+
+
+def _refuse_with_trials() -> None:
+    """Refuse conditions beside those of the trials: they would count for nothing."""
+    context = click.get_current_context()
+    names = ("num_envs", "seconds", "command", "randomise", *_RANDOMISED)
+    given = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        useless = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"{useless} cannot go with --trials: the task sets the conditions")
 
 
 def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
@@ -114,6 +126,7 @@ def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
             say(note)
         for name in session.policy.left_out:
             say(f"not recorded: output {name}")
+        stop = resources.enter_context(interruptible())
         say(
             f"running {session.loaded.file.path.name} on {session.device.name} ({session.policy.provider}), physics "
             f"MuJoCo on cpu, sim {session.task.name}, {options.num_envs} worlds, "
@@ -123,7 +136,7 @@ def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
         if record is not None:
             folder = session.folder(record)
             resources.callback(folder.close)
-        with interruptible() as stop, LiveLine() as line:
+        with LiveLine() as line:
             progress = _Progress(line, options.num_envs, session.task.contract.period_s)
             result = session.run(sink=folder, progress=progress, stop=stop)
         report = session.report(result)

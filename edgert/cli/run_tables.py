@@ -68,8 +68,8 @@ def trials_table(report: dict[str, Any]) -> str:
         if keys:
             cells.append(f"{tracking['drift_m_s']['worst']:.3f}" if "drift_m_s" in tracking else "")
         if goal:
-            error = tracking["goal_error_m"]
-            cells.append(f"{1e3 * error['median']:.1f}, {1e3 * error['p95']:.1f} mm")
+            error = tracking.get("goal_error_m")
+            cells.append(f"{1e3 * error['median']:.1f}, {1e3 * error['p95']:.1f} mm" if error else "")
         if judged:
             cells.append(f"{100 * row['success_rate']['mean']:.0f} %" if row["success_rate"] else "")
         cells += [f"{row['falls']} of {row['episodes']}", _figure(row["returns"], ".2f")]

@@ -56,6 +56,8 @@ class RolloutSession:
     task: Task
     policy: OnnxPolicy
     worlds: Worlds
+    command: tuple[float, ...] | None
+    """What every world is asked for; None where commands are drawn, or none is taken."""
     steps: int
     episode_steps: int
     notes: list[str]
@@ -100,7 +102,7 @@ class RolloutSession:
 
     def report(self, result: Rollouts) -> dict[str, Any]:
         """The run as one JSON object; keys are promises, see docs/json.md."""
-        options, contract, n = self.options, self.task.contract, self.worlds.nworld
+        contract, n = self.task.contract, self.worlds.nworld
         seconds = result.steps * contract.period_s
         report = {
             **self.header(),
@@ -113,7 +115,7 @@ class RolloutSession:
             "tracking": None if contract.command is None else tracking(result.stretches, contract.command.keys),
             "notes": self.notes,
         }
-        return report | ({"command": list(options.command)} if options.command is not None else {})
+        return report | ({"command": list(self.command)} if self.command is not None else {})
 
     def folder(self, path: Path) -> FolderSink:
         """A sink that records this run into the folder `path`; close it after the run."""
@@ -187,6 +189,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             task=task,
             policy=policy,
             worlds=worlds,
+            command=command,
             steps=steps,
             episode_steps=min(task.episode_steps, steps),
             notes=notes,

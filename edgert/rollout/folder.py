@@ -1,8 +1,9 @@
 """`FolderSink`: a recording as a folder of Arrow IPC streams, one for each run that recorded into it.
 
 A stream is written as the rows come, so what was written before a crash can be read: a torn tail is cut off by the
-reader. The schema's metadata say what was run; what is known of episodes travels with the next batch. Nothing is made
-durable before `close`; a spool is for that.
+reader. The schema's metadata say what was run; what is known of episodes travels with the next batch, so that an
+episode's last row never comes without its outcome. A crash of the program loses no batch, one of the computer may:
+nothing is made durable before `close`; a spool is for that.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +20,14 @@ import numpy as np
 
 from edgert.errors import EdgertError, IntegrityError, UnsupportedError
 from edgert.rollout.sink import INDEX, Column, Rows
+from edgert.tables import MAX_FILE_BYTES
 
 RECORDING_KEY: Final = b"edgert.recording"
 EVENTS_KEY: Final = b"edgert.episodes"
 SCHEMA: Final = 1
 SUFFIX: Final = ".arrows"
+MAX_EVENTS: Final = 4_096
+"""Most beginnings and ends that one batch tells of; their JSON stays well below what a reader takes."""
 
 
 def import_arrow() -> Any:
@@ -82,10 +87,16 @@ class FolderSink:
         self._written = 0
         self._types = {column.name: _type(self._arrow, column) for column in self.columns}
         self._events: dict[str, dict[str, Any]] = {"begin": {}, "end": {}}
-        about = {"schema": SCHEMA, "epoch": self.epoch, **header}
+        self._broken = False
+        about = _json({"schema": SCHEMA, "epoch": self.epoch, **header})
+        if len(about) > MAX_FILE_BYTES:
+            raise UnsupportedError(
+                "what the recording says of its run is too long",
+                found=f"{len(about)} bytes of JSON",
+                expected=f"at most {MAX_FILE_BYTES}",
+            )
         self._schema = self._arrow.schema(
-            [self._arrow.field(name, kind) for name, kind in self._types.items()],
-            metadata={RECORDING_KEY: json.dumps(about, allow_nan=False)},
+            [self._arrow.field(name, kind) for name, kind in self._types.items()], metadata={RECORDING_KEY: about}
         )
         counter = 1 + max((_counter(entry.name) for entry in path.iterdir()), default=0)
         self.path = path / f"{counter:06d}-{self.epoch}{SUFFIX}"
@@ -97,11 +108,19 @@ class FolderSink:
 
     def begin(self, episode: int, info: Mapping[str, Any]) -> None:
         """See `Sink.begin`."""
-        self._events["begin"][str(episode)] = dict(info)
+        self._note("begin", episode, info)
 
     def end(self, episode: int, info: Mapping[str, Any]) -> None:
         """See `Sink.end`."""
-        self._events["end"][str(episode)] = dict(info)
+        self._note("end", episode, info)
+
+    def _note(self, kind: str, episode: int, info: Mapping[str, Any]) -> None:
+        self._events[kind][str(episode)] = dict(info)
+        if self._pending() == MAX_EVENTS:
+            self._put(_empty(self._arrow, self._schema))
+
+    def _pending(self) -> int:
+        return sum(map(len, self._events.values()))
 
     def write(self, rows: Rows, *, final: bool = False) -> None:
         """See `Sink.write`.
@@ -122,12 +141,14 @@ class FolderSink:
 
     def _put(self, batch: Any) -> None:
         metadata = None
-        if any(self._events.values()):
-            metadata = {EVENTS_KEY: json.dumps(self._events, allow_nan=False)}
+        if self._pending():
+            metadata = {EVENTS_KEY: _json(self._events)}
             self._events = {"begin": {}, "end": {}}
         try:
             self._writer.write_batch(batch, custom_metadata=metadata)
+            self._file.flush()
         except OSError as error:
+            self._broken = True
             raise _refused(self.path, error) from error
 
     def close(self) -> None:
@@ -135,7 +156,9 @@ class FolderSink:
         if self._file.closed:
             return
         try:
-            if any(self._events.values()):
+            if self._broken:  # nothing may follow half a batch
+                return
+            if self._pending():
                 self._put(_empty(self._arrow, self._schema))
             self._writer.close()
             self._file.flush()
@@ -148,8 +171,14 @@ class FolderSink:
         except OSError as error:
             raise _refused(self.path, error) from error
         finally:
-            self._file.close()
+            with suppress(OSError):  # it would try once more to write what could not be written
+                self._file.close()
         self.acknowledged = self._written
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    """JSON in UTF-8; a path that is no text becomes some."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _type(arrow: Any, column: Column) -> Any:

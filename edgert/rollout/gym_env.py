@@ -111,6 +111,7 @@ class EnvSession:
         worlds: the environment.
         steps: steps that each environment will make.
         notes: warnings of the environment, one line each; `run` may add some.
+        stopped: the environment in which the last run was stopped for safety, else None.
 
     Raises:
         EdgertError: an option, the policy or the environment cannot be used, or they do not fit together.
@@ -122,6 +123,7 @@ class EnvSession:
         self.device = find_device(options.device)
         self.file = read_policy(locate(options.model) if isinstance(options.model, str) else options.model)
         self.notes: list[str] = []
+        self.stopped: int | None = None
         with ExitStack() as resources:
             with noting(self.notes):
                 self.worlds = GymWorlds(options.env_id, options.num_envs)
@@ -162,6 +164,7 @@ class EnvSession:
             begin = time.perf_counter_ns()
             self._loop(observation, tally, progress, on_step, stop)
             wall_s = (time.perf_counter_ns() - begin) * 1e-9
+        self.stopped = tally.stopped_env
         return self._report(tally, wall_s)
 
     def _loop(
@@ -282,6 +285,7 @@ class _Tally:
         self.clipped_components = self.clipped_steps = 0
         self.latency_ns = array("q")
         self.outcome, self.reason = "completed", ""
+        self.stopped_env: int | None = None
 
     def add(self, real: Flags, moved: Moved, outside: Array, latency_ns: int) -> None:
         """Count a step of the rows that are real; `outside` (num_envs, nact) marks what was clipped."""
@@ -308,7 +312,7 @@ class _Tally:
             return False
         row, component = int(rows[0]), int(components[0])
         where = f" of environment {row}" if len(real) > 1 else ""
-        self.outcome = "safety_stop"
+        self.outcome, self.stopped_env = "safety_stop", row
         self.reason = f"{what.format(values[row, component], component)} at step {self.steps[row]}{where}"
         return True
 

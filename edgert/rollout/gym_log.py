@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +60,7 @@ class EnvLog:
 
     def __init__(self, session: EnvSession, sink: Sink) -> None:
         worlds = session.worlds
+        self._session = session
         self._log = EpisodeLog(sink, worlds.num_envs, session.options.seed, worlds.period_s)
         self._steps = np.zeros(worlds.num_envs, np.int64)
         self._returns = np.zeros(worlds.num_envs)
@@ -85,12 +88,7 @@ class EnvLog:
             self._put_final()
             log.end(
                 {
-                    world: {
-                        "outcome": "completed",
-                        "steps": int(self._steps[world]),
-                        "return": float(self._returns[world]),
-                        "terminated": bool(step.terminated[world]),
-                    }
+                    world: {**self._so_far("completed", world), "terminated": bool(step.terminated[world])}
                     for world in np.flatnonzero(ended).tolist()
                 }
             )
@@ -98,9 +96,20 @@ class EnvLog:
             self._returns[ended] = 0.0
 
     def finish(self) -> None:
-        """The run is over; episodes that go on are interrupted."""
+        """The run is over; episodes that go on are interrupted, but the one that was stopped for safety."""
         self._put_final()
+        stopped = self._session.stopped
+        if stopped is not None and self._log.open[stopped]:
+            self._log.end({stopped: self._so_far("safety_stop", stopped)})
         self._log.close(self._steps)
+
+    def _so_far(self, outcome: str, world: int) -> dict[str, Any]:
+        total = float(self._returns[world])
+        return {
+            "outcome": outcome,
+            "steps": int(self._steps[world]),
+            "return": total if isfinite(total) else None,  # JSON has no other numbers
+        }
 
     def _put_final(self) -> None:
         self._log.put_index(self._steps)

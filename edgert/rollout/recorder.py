@@ -7,6 +7,7 @@ the next step. All worlds have a row in every step.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from edgert.errors import UnsupportedError
 from edgert.rollout.sink import Sink
 
 BLOCK_ROWS: Final = 8_192
+BLOCK_BYTES: Final = 64 << 20
 MAX_BLOCK_BYTES: Final = 1 << 30
 
 
@@ -25,7 +27,8 @@ class Recorder:
     Args:
         sink: takes the blocks; whoever made it closes it.
         nworld: rows of one step.
-        block_steps: steps kept before the sink gets them; 0: as many as give about `BLOCK_ROWS` rows.
+        block_steps: steps kept before the sink gets them; 0: as many as give about `BLOCK_ROWS` rows, or fewer of very
+            wide ones.
 
     Raises:
         UnsupportedError: a block of that many steps is larger than `MAX_BLOCK_BYTES`.
@@ -34,14 +37,14 @@ class Recorder:
     def __init__(self, sink: Sink, nworld: int, block_steps: int = 0) -> None:
         self.sink = sink
         self.nworld = nworld
-        steps = block_steps or max(1, BLOCK_ROWS // nworld)
-        row_bytes = sum(column.dtype.itemsize * int(np.prod(column.shape)) for column in sink.columns)
+        row_bytes = sum(column.dtype.itemsize * prod(column.shape) for column in sink.columns)
+        steps = block_steps or max(1, min(BLOCK_ROWS, BLOCK_BYTES // row_bytes) // nworld)
         if steps * nworld * row_bytes > MAX_BLOCK_BYTES:
             raise UnsupportedError(
                 "the recording does not fit into memory while the run goes on",
                 found=f"{steps * nworld * row_bytes / 2**30:.1f} GiB for {steps * nworld} rows",
                 expected=f"at most {MAX_BLOCK_BYTES / 2**30:g} GiB",
-                hint="Record fewer seconds at a time",
+                hint=f"Record fewer {'seconds' if block_steps else 'worlds'} at a time",
             )
         self._block = {column.name: np.zeros((steps, nworld, *column.shape), column.dtype) for column in sink.columns}
         self._final = [column.name for column in sink.columns if column.final]
@@ -78,9 +81,8 @@ class Recorder:
             self.sink.write(rows if kept.all() else {name: values[kept] for name, values in rows.items()})
             self._at = 0
         if self._finals:
-            self.sink.write(
-                {name: np.concatenate([rows[name] for rows in self._finals]) for name in self._final}, final=True
-            )
             for episode, info in self._ended.items():
                 self.sink.end(episode, info)
+            finals = {name: np.concatenate([rows[name] for rows in self._finals]) for name in self._final}
             self._finals, self._ended = [], {}
+            self.sink.write(finals, final=True)

@@ -60,7 +60,7 @@ class Sink(Protocol):
         ...
 
     def end(self, episode: int, info: Mapping[str, Any]) -> None:
-        """An episode ended; `info` is JSON data, such as its outcome."""
+        """An episode ended; `info` is JSON data, such as its outcome. Its final row comes with the next write."""
         ...
 
     def close(self) -> None:

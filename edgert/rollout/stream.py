@@ -99,8 +99,8 @@ class Stream:
         wrong += [name for name, kind in types.items() if not _usable(self._arrow, kind)]
         if len(types) < len(schema):
             wrong.append("a name more than once")
-        hz = self.header.get("control_hz")
-        if not is_number(hz) or not 0 < hz < math.inf:
+        hz: Any = self.header.get("control_hz")
+        if not is_number(hz) or not hz > 0:
             wrong.append("no control_hz")
         if not isinstance(self.header.get("epoch"), str):
             wrong.append("no epoch")

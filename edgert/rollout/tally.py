@@ -60,6 +60,7 @@ class Tally:
         self._command = worlds.command.copy()
         self._since = np.zeros(n, np.int64)
         self._sum, self._count = np.zeros((n, 3)), np.zeros(n, np.int64)
+        self._distance: Floats | None = None
 
     def begin(self, mask: Mask) -> None:
         """Episodes begin in the worlds of the mask."""
@@ -79,6 +80,8 @@ class Tally:
             settled = self._since > self._settle
             self._sum[settled] += worlds.body_velocity()[settled]
             self._count += settled
+        else:  # now, as the command may change before the stretch is closed
+            self._distance = worlds.goal_distance()
 
     def commanded(self) -> None:
         """Commands may have changed."""
@@ -115,8 +118,8 @@ class Tally:
     def _close(self, mask: Mask) -> None:
         if not self._command.shape[1]:
             return
-        distance = None if self._twist else self._worlds.goal_distance()
-        long_enough = self._count >= self._settle if self._twist else self._since > 0
+        distance = self._distance
+        long_enough = self._count >= max(1, self._settle) if self._twist else self._since > 0
         for world in np.flatnonzero(mask & long_enough).tolist():
             velocity = self._sum[world] / self._count[world] if self._twist else None
             self.stretches.append(

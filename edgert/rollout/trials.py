@@ -21,10 +21,10 @@ def run_trials(
     progress: Progress = lambda name, done, total: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Run every trial of the task that `options` name; conditions of the trials replace those of the options.
+    """Run every trial of the task that `options` name, under the conditions of the trials.
 
     Args:
-        options: model, sim, contract, seed, device and nthread count.
+        options: model, sim, contract, seed, device and nthread count, and nothing else.
         progress: called with (name of the trial, control steps done, in all).
         stop: True ends the run as interrupted.
 
@@ -50,6 +50,9 @@ def run_trials(
             pushes=trials.pushes,
             friction=trials.friction,
             gains=trials.gains,
+            mass=None,
+            delay=None,
+            randomise=True,
         )
         with open_rollouts(row_options) as session:
             result = session.run(progress=lambda done, total, name=name: progress(name, done, total), stop=stop)  # type: ignore[misc]
@@ -77,16 +80,20 @@ def judged(trials: Trials, report: dict[str, Any]) -> list[str]:
     if trials.min_success is not None:
         rate = report.get("success_rate")
         if rate is None or rate["mean"] < trials.min_success:
-            missed.append(f"success {rate and rate['mean']}, at least {trials.min_success:g}")
+            missed.append(f"success {_shown(rate and rate['mean'])}, at least {trials.min_success:g}")
     tracking = report["tracking"] or {}
     for key, bar in trials.within.items():
         worst = tracking.get(key, {}).get("worst")
         if worst is None or not worst <= bar:
-            missed.append(f"{key} off by {worst}, at most {bar:g}")
+            missed.append(f"{key} off by {_shown(worst)}, at most {bar:g}")
     drift = tracking.get("drift_m_s", {}).get("worst")
     if trials.max_drift_m_s is not None and drift is not None and not drift <= trials.max_drift_m_s:
         missed.append(f"drift {drift:.3f} m/s, at most {trials.max_drift_m_s:g}")
     return missed
+
+
+def _shown(value: float | None) -> str:
+    return "what nobody measured" if value is None else f"{value:.3f}"
 
 
 def _name(command: tuple[float, ...] | None, *, drawn: bool) -> str:

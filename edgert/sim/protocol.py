@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-DIVERGED: Final = slice(int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1)
-"""The warnings after which MuJoCo resets a world by itself: bad qpos, qvel and qacc."""
+DIVERGED: Final = slice(int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADCTRL) + 1)
+"""The warnings after which MuJoCo does other than it was told: it resets a world with bad qpos, qvel or qacc by itself,
+and takes no control of a world where one is above 1e10."""
 
 
 def quiet_physics() -> None:
@@ -85,8 +86,8 @@ class Sim(Protocol):
     def diverged(self) -> Mask:
         """Where physics diverged since the world's last reset, (nworld,).
 
-        MuJoCo puts a world with bad qpos, qvel or qacc at the model's defaults by itself and goes on: its warnings are
-        the only trace.
+        MuJoCo puts a world with bad qpos, qvel or qacc at the model's defaults by itself and goes on, and without
+        controls where one is no usable number: its warnings are the only trace.
         """
         ...
 

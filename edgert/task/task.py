@@ -16,6 +16,7 @@ from edgert.contract.document import check_schema, overlay, parse_contract
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError
 from edgert.files import is_path
+from edgert.sim.actuators import some
 from edgert.sim.scene import MAX_DECIMATION, Scene, build, physics_steps
 from edgert.tables import Table, read_toml, show
 from edgert.task.rewards import REWARDS, RewardTerm
@@ -162,7 +163,7 @@ def scene_task(path: Path, contract: Contract, episode_s: float) -> Task:
         contract=contract,
         decimation=physics_steps(contract.control_hz, scene),
         episode_s=episode_s,
-        base="",
+        base=scene.base or "",
         command=None,
         rewards=(),
         fall=fall,
@@ -188,6 +189,7 @@ def parse_task(document: Mapping[str, object], path: Path, policy: Contract | No
     if len(own.inputs) != 1:
         contract_table.fail("inputs", found=f"{len(own.inputs)} inputs", expected="exactly one for a task")
     contract = policy or own
+    _check_policy(contract, own, path)
     decimation = table.integer("decimation", lo=1, hi=MAX_DECIMATION)
     scene = _scene_path(table, path)
     rewards_table = table.table("rewards")
@@ -216,6 +218,25 @@ def parse_task(document: Mapping[str, object], path: Path, policy: Contract | No
             expected="both, or neither for a task without commands",
         )
     return task
+
+
+def _check_policy(policy: Contract, own: Contract, path: Path) -> None:
+    """Refuse a policy that leaves joints of the task loose, or takes other commands than the task gives."""
+    name = path.parent.resolve().name
+    loose = [joint for joint in own.joints if joint not in policy.joints]
+    if loose:
+        raise ContractError(
+            f"the policy lacks joints of task '{name}'",
+            found=f"no {some(loose)}",
+            expected="every joint of its contract in [joints] names",
+            hint="Use the sim of the policy's own robot",
+        )
+    if own.command is not None and (policy.command is None or policy.command.kind != own.command.kind):
+        raise ContractError(
+            f"task '{name}' asks for what the policy does not take",
+            found=f"a policy for {'no command' if policy.command is None else policy.command.kind + ' commands'}",
+            expected=f"one for {own.command.kind} commands",
+        )
 
 
 def _scene_path(table: Table, path: Path) -> Path:

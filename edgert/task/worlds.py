@@ -92,6 +92,7 @@ class Worlds:
         self._relative = contract.action.kind == "relative_position"
         self._held = self.body.joint_columns(contract.joints)
         self._ctrl = self.sim.view("ctrl")
+        self._sent = np.zeros((nworld, len(contract.joints)))
         self._qpos = self.sim.view("qpos")
         self._qvel = self.sim.view("qvel")
         self._inputs = make_term_inputs(
@@ -190,6 +191,7 @@ class Worlds:
         self.action[:] = raw
         offset = self._offset + self._measured() if self._relative else self._offset
         self._ctrl[:, self._columns] = raw_action_target(raw, self.contract.action, self._scale, offset, np)
+        self._sent[:] = self._ctrl[:, self._held]  # MuJoCo clears the controls of a world that diverges
         self._push(active)
         self.sim.step(self.task.decimation)
         self.body.refresh()
@@ -236,8 +238,8 @@ class Worlds:
         return result
 
     def target(self) -> Floats:
-        """What was last sent to the joints of the contract, (nworld, njoint) rad."""
-        return self._ctrl[:, self._held]
+        """What the last step sent to the joints of the contract, (nworld, njoint) rad; live."""
+        return self._sent
 
     def goal_distance(self) -> Floats | None:
         """Distance of the end effector from the commanded position, (nworld,) m; None for a task without one."""

@@ -303,7 +303,8 @@ def test_a_fall_without_a_command_is_a_fall(capsys: pytest.CaptureFixture[str], 
 
 def test_unknown_sim(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "--sim", "hexapod") == (
-        "unknown sim 'hexapod': expected one of quadruped. A file of your own is named by its path, such as ./hexapod"
+        "unknown sim 'hexapod': expected one of arm_reach, cartpole, quadruped. A file of your own is named by its "
+        "path, such as ./hexapod"
     )
 
 

@@ -12,7 +12,7 @@ from support import linear_model, quadruped_document, save
 from edgert.clock import FakeClock
 from edgert.errors import UnsupportedError
 from edgert.runtime import RunOptions, Session, open_session
-from edgert.runtime.loop import FallRule, run_loop
+from edgert.runtime.loop import FallRule, Trace, run_loop
 
 
 @pytest.fixture
@@ -148,10 +148,10 @@ def test_running_again_starts_again(session: Session) -> None:
     assert np.isfinite(first.velocity).all()
 
 
-def test_tick_sees_every_command(session: Session) -> None:
+def test_tick_sees_every_command_that_moves_the_body(session: Session) -> None:
     seen: list[int] = []
     trace = loop(session, real_time=False, fall=FallRule(height_m=10.0), tick=lambda step, trace: seen.append(step))
-    assert seen == list(range(trace.commands))
+    assert seen == list(range(trace.steps))
 
 
 def test_too_long_a_run_is_refused(session: Session) -> None:

@@ -248,14 +248,15 @@ def test_divergence_is_told_by_world(bad: float, tmp_path, monkeypatch, capfd) -
     capfd.readouterr()
 
 
-def test_other_warnings_are_no_divergence(tmp_path, monkeypatch, capfd) -> None:
+@pytest.mark.parametrize("bad", [np.nan, 2e10])
+def test_controls_that_mujoco_does_not_take_are_told(bad: float, tmp_path, monkeypatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
     pair = Pair(MODELS["leg"], 2, 1)
-    pair.write("ctrl", np.full(2, np.nan), 0)
+    pair.write("ctrl", np.full(2, bad), 0)
     pair.both(lambda sim: sim.step())
     for sim in pair.sims:
         assert sim.warnings()[:, int(mujoco.mjtWarning.mjWARN_BADCTRL)].tolist() == [1, 0]
-        assert not sim.diverged().any()
+        assert sim.diverged().tolist() == [True, False]
     capfd.readouterr()
 
 

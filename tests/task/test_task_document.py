@@ -198,6 +198,7 @@ def test_sampling_without_a_command_in_the_contract() -> None:
     del some["contract"]["command"], some["contract"]["phase"]
     some["contract"]["inputs"]["obs"]["terms"] = ["joint_pos"]
     some["randomise"] = {}
+    del some["trials"]
     with pytest.raises(ContractError, match="go together: found only one of them"):
         parse(some)
 
