@@ -41,7 +41,7 @@ class LiveLine:
         if self._redraws:
             with suppress(OSError):
                 width = os.get_terminal_size(sys.stderr.fileno()).columns
-                line = line[: max(1, width - 1)]
+                line = line[: width - 1] if width > 1 else line  # a terminal of no size breaks nothing
         self._write(f"\r\x1b[K{line}" if self._redraws else f"{line}\n")
         self._shown = True
 

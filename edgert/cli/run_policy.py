@@ -170,16 +170,13 @@ class _Watch:
 
         window = max(1, round(self._hz))
         latency = np.quantile(trace.latency_ns[max(0, trace.commands - window) : trace.commands] / 1e3, [0.5, 0.99])
-        parts = [f"{step / self._hz:.1f} of {self._seconds:g} s"]
+        parts = [f"{step / self._hz:.1f} of {self._seconds:g} s", f"{trace.deadline_misses} missed"]
+        parts.append(f"p50 {latency[0]:.0f}, p99 {latency[1]:.0f} µs")
         if self._command and self._floating:
             velocity = trace.velocity[max(0, trace.observations - window) : trace.observations].mean(axis=0)
-            parts.append(f"asked {_twist(self._command)}, does {_twist(velocity)}")
+            pairs = zip(("vx", "vy", "wz"), self._command, velocity, strict=True)
+            shown = " ".join(f"{name} {asked:+.2f}/{does:+.2f}" for name, asked, does in pairs)
+            parts.append(f"asked/does {shown} m/s, rad/s")
         elif self._command:
             parts.append("asked " + " ".join(f"{value:+.2f}" for value in self._command))
-        parts.append(f"latency p50 {latency[0]:.0f} p99 {latency[1]:.0f} µs")
-        parts.append(f"{trace.late_commands} late")
         return "  ".join(parts)
-
-
-def _twist(values: Any) -> str:
-    return f"{values[0]:+.2f} {values[1]:+.2f} m/s {values[2]:+.2f} rad/s"

@@ -151,6 +151,7 @@ def run_loop(
                     break
                 if real_time:
                     rate.wait()
+                    trace.skipped_slots = rate.skipped
             else:
                 robot.observe(state)
                 if watch.fallen():
@@ -161,7 +162,6 @@ def run_loop(
         finally:
             robot.damp()
         trace.wall_s, trace.cpu_s = time.perf_counter() - started, time.process_time() - cpu
-        trace.skipped_slots = rate.skipped
     return trace
 
 
