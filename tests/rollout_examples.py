@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from support import finished, linear_model, save
 from task_examples import write_task
 
-from edgert.rollout import MemorySink, RolloutOptions, Rollouts, RolloutSession, open_rollouts
-from edgert.rollout.sink import INDEX
+from edgert.rollout import Column, FolderSink, MemorySink, RolloutOptions, Rollouts, RolloutSession, Sink, open_rollouts
+from edgert.rollout.sink import INDEX, Tee
 from edgert.task.task import Task, load_task
 
 Array = npt.NDArray[Any]
@@ -120,6 +120,7 @@ def changed_sim(sim: str, folder: Path, changes: Mapping[str, Any]) -> str:
             del table[last]
         else:
             table[last] = value
+    folder.mkdir(exist_ok=True)
     return str(write_task(folder / sim, document, (home / "scene.xml").read_text(encoding="utf-8")))
 
 
@@ -161,3 +162,71 @@ def by_episode(memory: MemorySink) -> dict[int, dict[str, Array]]:
             rows[column.name] = values[where][order]
         episodes[number] = rows
     return episodes
+
+
+def recorded(model: str, sim: str, folder: Path, *, every_output: bool = True, **options: Any) -> Recorded:
+    """Run with a `MemorySink` beside a recording in the folder; the session and the recording are closed already."""
+    with open_rollouts(RolloutOptions(model=model, sim=sim, **options), every_output=every_output) as session:
+        memory, sink = MemorySink((*INDEX, *session.columns())), session.folder(folder)
+        result = session.run(sink=Tee((memory, sink)))
+        sink.close()
+    return Recorded(session=session, result=result, memory=memory, episodes=by_episode(memory))
+
+
+def same_bits(first: Array, second: Array) -> None:
+    """The same shape, type and bytes, whatever numbers they are."""
+    assert first.dtype == second.dtype
+    assert first.shape == second.shape
+    assert np.ascontiguousarray(first).tobytes() == np.ascontiguousarray(second).tobytes()
+
+
+def small_columns() -> list[Column]:
+    """A few columns of all kinds."""
+
+    def one(name: str, dtype: str, *shape: int, final: bool = False) -> Column:
+        return Column(name=name, dtype=np.dtype(dtype), shape=shape, final=final)
+
+    return [
+        one("observation.obs", "f4", 3, final=True),
+        one("action", "f4", 2),
+        one("target", "f8", 2),
+        one("state.qpos", "f8", 2, final=True),
+        one("output.map", "f2", 2, 3),
+        one("output.half", "f2"),
+        one("output.count", "u1"),
+        one("reward", "f8"),
+        one("terminated", "?"),
+        one("latency_ns", "i8"),
+    ]
+
+
+HEADER = {"control_hz": 50.0, "policy_sha256": "0" * 64, "note": "µ – \udcff"}
+
+
+def write_small(sink: Sink, episodes: int = 2, steps: int = 3, seed: int = 0) -> list[dict[str, Array]]:
+    """Episodes of random numbers, a block each; returns each as columns of its rows, final ones with a last more."""
+    rng = np.random.default_rng(seed)
+    result = []
+    for number in range(episodes):
+        rows = {
+            column.name: (
+                100.0 * rng.random((steps + column.final, *column.shape)) - 20.0 * (column.dtype.kind != "u")
+            ).astype(column.dtype)
+            for column in sink.columns
+        }
+        rows["episode"] = np.full(steps + 1, number)
+        rows["step"] = np.arange(steps + 1, dtype=np.int32)
+        sink.begin(number, {"world": 0, "seed": number})
+        sink.write({name: values[:steps] for name, values in rows.items()})
+        sink.end(number, {"outcome": "completed", "steps": steps})
+        sink.write({c.name: rows[c.name][steps:] for c in sink.columns if c.final}, final=True)
+        result.append(rows)
+    return result
+
+
+def small_recording(folder: Path, **sizes: int) -> tuple[Path, list[dict[str, Array]]]:
+    """A closed recording of random numbers, and what was written."""
+    sink = FolderSink(folder, small_columns(), HEADER)
+    rows = write_small(sink, **sizes)
+    sink.close()
+    return sink.path, rows

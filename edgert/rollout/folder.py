@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from edgert.errors import EdgertError, IntegrityError, UnsupportedError
-from edgert.rollout.sink import INDEX, Column, Rows
+from edgert.rollout.sink import INDEX, Closes, Column, Rows
 from edgert.tables import MAX_FILE_BYTES
 
 RECORDING_KEY: Final = b"edgert.recording"
@@ -66,7 +66,7 @@ def check_folder(path: Path) -> None:
         ) from error
 
 
-class FolderSink:
+class FolderSink(Closes):
     """A new stream in the folder `path`, which is made if it is not there.
 
     Args:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +69,22 @@ class Sink(Protocol):
         ...
 
 
-class MemorySink:
+class Closes:
+    """A context manager of what has `close`."""
+
+    def close(self) -> None:
+        """See `Sink.close`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class MemorySink(Closes):
     """Keeps copies in memory: for rendering after a run, and for tests."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -91,16 +107,13 @@ class MemorySink:
         """See `Sink.end`."""
         self.ended[episode] = dict(info)
 
-    def close(self) -> None:
-        """See `Sink.close`."""
-
     def rows(self, name: str, *, final: bool = False) -> npt.NDArray[Any]:
         """Every value of a column, in the order of arrival; with `final`, the final ones after them."""
         parts = [block[name] for block in (*self.blocks, *(self.final_blocks if final else ()))]
         return np.concatenate(parts) if parts else np.zeros(0)
 
 
-class Tee:
+class Tee(Closes):
     """Hands everything to several sinks of the same columns."""
 
     def __init__(self, sinks: Sequence[Sink]) -> None:

@@ -85,7 +85,7 @@ def judged(trials: Trials, report: dict[str, Any]) -> list[str]:
     for key, bar in trials.within.items():
         worst = tracking.get(key, {}).get("worst")
         if worst is None or not worst <= bar:
-            missed.append(f"{key} off by {_shown(worst)}, at most {bar:g}")
+            missed.append(f"{key} error {_shown(worst)}, at most {bar:g}")
     drift = tracking.get("drift_m_s", {}).get("worst")
     if trials.max_drift_m_s is not None and drift is not None and not drift <= trials.max_drift_m_s:
         missed.append(f"drift {drift:.3f} m/s, at most {trials.max_drift_m_s:g}")
@@ -93,7 +93,7 @@ def judged(trials: Trials, report: dict[str, Any]) -> list[str]:
 
 
 def _shown(value: float | None) -> str:
-    return "what nobody measured" if value is None else f"{value:.3f}"
+    return "unknown" if value is None else f"{value:.3f}"
 
 
 def _name(command: tuple[float, ...] | None, *, drawn: bool) -> str:
