@@ -16,7 +16,7 @@ def run_in_env(
     model: str,
     *,
     num_envs: int,
-    seconds: float,
+    seconds: float | None,
     seed: int,
     device: str,
     output: str | None,
@@ -46,9 +46,10 @@ def run_in_env(
         for note in session.notes:
             say(note)
         stop = resources.enter_context(interruptible())
+        run_s = session.steps * session.worlds.period_s
         say(
             f"running {session.file.path.name} on {session.device.name} ({session.network.provider}) in {env_id}, "
-            f"{num_envs} environment{'s' * (num_envs > 1)}, {seconds:g} s as fast as possible; output {session.output} "
+            f"{num_envs} environment{'s' * (num_envs > 1)}, {run_s:g} s as fast as possible; output {session.output} "
             "is the action"
         )
         folder = log = None

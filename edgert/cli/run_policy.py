@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @contract_option
 @command_option
 @output_option
-@click.option("--seconds", type=float, default=10.0, show_default=True, help="How long to run, in robot time.")
+@click.option("--seconds", type=float, help="How long to run, in robot time.  [default: 10, or one episode of --env]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the initial state.")
 @click.option(
     "--real-time/--no-real-time", default=True, show_default=True, help="Keep to the clock, or run as fast as possible."
@@ -103,7 +103,8 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
         from edgert.view import check_video
 
         check_video(Path(video))
-    options = RunOptions(contract=path_of(contract), every_output=record is not None, **values)
+    given = {name: value for name, value in values.items() if value is not None}
+    options = RunOptions(contract=path_of(contract), every_output=record is not None, **given)
     with open_session(options) as session, ExitStack() as resources:
         for note in session.notes:
             say(note)

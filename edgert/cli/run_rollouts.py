@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from edgert.rollout import RolloutOptions
 
 _RANDOMISED = ("pushes", "friction", "mass", "gains", "delay")
-_ENV_SECONDS = 10.0
 
 
 def _range(name: str, unit: str, what: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -47,7 +46,7 @@ def _range(name: str, unit: str, what: str) -> Callable[[Callable[..., int]], Ca
 @command_option
 @output_option
 @click.option("--num-envs", type=click.IntRange(min=1), default=64, show_default=True, help="Worlds.")
-@click.option("--seconds", type=float, help="Robot time of every world.  [default: one episode of the task]")
+@click.option("--seconds", type=float, help="Robot time of every world.  [default: one episode]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the first world.")
 @click.option("--device", default="cpu", show_default=True, help="Chip that runs the network.")
 @click.option("--randomise/--no-randomise", default=True, show_default=True, help="Draw the task's randomisation.")
@@ -84,7 +83,7 @@ def rollouts(
             env,
             values["model"],
             num_envs=values["num_envs"],
-            seconds=_ENV_SECONDS if values["seconds"] is None else values["seconds"],
+            seconds=values["seconds"],
             seed=values["seed"],
             device=values["device"],
             output=output,

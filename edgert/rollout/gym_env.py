@@ -28,6 +28,7 @@ from edgert.rollout.statistics import latency_us, summary
 from edgert.sim.batch import check_count
 from edgert.tables import is_number
 
+DEFAULT_S: Final = 10.0
 MAX_ENVS: Final = 65_536
 MAX_STEPS: Final = 10_000_000
 """Most steps of one environment in one run."""
@@ -42,7 +43,7 @@ class EnvRun:
         env_id: the environment's id, "Name-v0" or "module:Name-v0", which imports the module first.
         model: an .onnx file, or the name of a bundled policy.
         num_envs: environments in one batch.
-        seconds: time of each environment, s.
+        seconds: time of each environment, s; None: its longest episode, or `DEFAULT_S` where nothing limits that.
         seed: of the first environment; environment i has seed + i.
         device: chip that runs the network.
         output: the ONNX output that is the action; found by its name or size where None.
@@ -52,7 +53,7 @@ class EnvRun:
     env_id: str
     model: str | Path
     num_envs: int = 1
-    seconds: float = 10.0
+    seconds: float | None = None
     seed: int = 0
     device: str = "cpu"
     output: str | None = None
@@ -128,7 +129,7 @@ class EnvSession:
             with noting(self.notes):
                 self.worlds = GymWorlds(options.env_id, options.num_envs)
             resources.callback(self.worlds.close)
-            self.steps = _steps(options.seconds, self.worlds.period_s)
+            self.steps = _steps(options.seconds, self.worlds)
             self.network, self.output = fit(
                 OnnxModel(self.file, self.device), self.worlds, options.output, every_output=options.every_output
             )
@@ -317,7 +318,10 @@ class _Tally:
         return True
 
 
-def _steps(seconds: float, period_s: float) -> int:
+def _steps(seconds: float | None, worlds: GymWorlds) -> int:
+    period_s = worlds.period_s
+    if seconds is None:
+        seconds = DEFAULT_S if worlds.episode_steps is None else worlds.episode_steps * period_s
     if seconds / period_s > MAX_STEPS:
         raise UnsupportedError(
             "the run is too long", found=f"{seconds / period_s:.0f} steps", expected=f"at most {MAX_STEPS}"
@@ -328,7 +332,7 @@ def _steps(seconds: float, period_s: float) -> int:
 def _check(options: EnvRun) -> None:
     check_count("environments", options.num_envs, 1, MAX_ENVS)
     seconds, seed = options.seconds, options.seed
-    if not is_number(seconds) or seconds <= 0.0:
+    if seconds is not None and (not is_number(seconds) or seconds <= 0.0):
         raise UnsupportedError("--seconds is out of range", found=seconds, expected="above 0")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise UnsupportedError("--seed is wrong", found=seed, expected="a whole number, 0 or more")

@@ -72,6 +72,7 @@ class GymWorlds:
             self.nact = _flat(action, f"environment '{env_id}' takes other actions than a flat array", "f")
             self.low, self.high = action.low, action.high
             self.period_s = self._guarded("telling its time step", self._told_period_s)
+            self.episode_steps = self._guarded("telling its longest episode", self._told_episode_steps)
             self._next_step = not self._single and self._restarts_at_next_step()
         except BaseException:
             with suppress(Exception):  # the first error is the one to tell
@@ -170,6 +171,13 @@ class GymWorlds:
             f"dt {dt}, metadata render_fps {fps}",
             "a property dt in s, or metadata['render_fps'] in Hz",
         )
+
+    def _told_episode_steps(self) -> int | None:
+        """The longest episode, as the environment was registered; None where nothing limits it."""
+        told: Any = getattr(getattr(self._env, "spec", None), "max_episode_steps", None)
+        task: Any = getattr(self._env.unwrapped, "task", None)  # of an environment of edgert
+        told = told if told is not None else getattr(task, "episode_steps", None)
+        return int(told) if isinstance(told, int) and told > 0 else None
 
     def _restarts_at_next_step(self) -> bool:
         from gymnasium.vector import AutoresetMode

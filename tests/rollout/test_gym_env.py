@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 from gym_examples import DIM, DT, NACT, POINT, SAME_STEP, Failing, Point, blowing_up, linear, register
 from onnx import TensorProto
-from support import linear_model, save
+from support import QUADRUPED, linear_model, save
 
 from edgert.rollout.gym_env import EnvRun, EnvSession, EnvStep, run_env
 
@@ -228,7 +228,7 @@ def test_the_action_is_found(tmp_path: Path, outputs: list[tuple[str, int]], ask
 
 
 def test_a_session_runs_again_from_the_start(tmp_path: Path) -> None:
-    with EnvSession(EnvRun(env_id=POINT, model=linear(tmp_path), num_envs=2)) as session:
+    with EnvSession(EnvRun(env_id=POINT, model=linear(tmp_path), num_envs=2, seconds=10.0)) as session:
         assert session.steps == 100
         first, second = session.run(), session.run()
     timing = {"latency_us", "steps_per_s", "real_time_factor"}
@@ -298,9 +298,19 @@ def test_a_last_observation_that_is_no_number_ends_only_its_episode(tmp_path: Pa
         assert report["episodes"] == len(oracle(env_id, path, 200, 0, num_envs).returns) > 10
 
 
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_without_a_time_it_runs_one_longest_episode(num_envs: int, tmp_path: Path) -> None:
+    dim, nact = QUADRUPED.contract.inputs["obs"].dim, len(QUADRUPED.contract.action.joints)
+    stand = save(linear_model(dim=dim, nact=nact), tmp_path / "stand.onnx")
+    with EnvSession(EnvRun(env_id="edgert/Quadruped-v0", model=stand, num_envs=num_envs)) as session:
+        assert session.steps == QUADRUPED.episode_steps
+    with EnvSession(EnvRun(env_id=POINT, model=linear(tmp_path), num_envs=num_envs)) as session:
+        assert session.steps == 9  # as it was registered
+
+
 def test_stopping_keeps_what_was_measured(tmp_path: Path) -> None:
     asked = iter(range(1000))
-    report = run_env(EnvRun(env_id=POINT, model=linear(tmp_path)), stop=lambda: next(asked) >= 17)
+    report = run_env(EnvRun(env_id=POINT, model=linear(tmp_path), seconds=10.0), stop=lambda: next(asked) >= 17)
     assert (report["outcome"], report["reason"]) == ("interrupted", "stopped by the operator")
     assert (report["steps"], report["seconds"]) == (17, pytest.approx(17 * DT))
     first = run_env(EnvRun(env_id=POINT, model=linear(tmp_path)), stop=lambda: True)
