@@ -75,15 +75,20 @@ class OnnxModel:
                 )
             self.check_rank(name)
             batch = entry.shape[0]
-            if isinstance(batch, int) and batch != nworld:
+            if isinstance(batch, int) and (batch < 1 or nworld % batch or batch != self.rows(nworld)):
                 raise ContractError(
                     f"input '{name}' of policy {self.file.path} has a fixed batch",
                     found=batch,
-                    expected=f"{nworld} or a dynamic one",
+                    expected=f"{nworld}, a divisor of it, or a dynamic one",
                     hint="Export it with a dynamic batch axis",
                 )
             arrays[name] = np.zeros((nworld, size), _FLOATS[entry.type])
         return arrays
+
+    def rows(self, nworld: int) -> int:
+        """Rows of one run of the network: all of them, or as many as the model's fixed batch."""
+        fixed = [entry.shape[0] for entry in self.inputs.values() if entry.shape and isinstance(entry.shape[0], int)]
+        return int(fixed[0]) if fixed else nworld
 
     def check_rank(self, name: str) -> None:
         """Refuse an input that is not [batch, size]."""
@@ -116,20 +121,22 @@ class OnnxModel:
                 )
         rest = [entry for entry in self.outputs.values() if others and entry.name not in outputs]
         names = [*outputs, *(entry.name for entry in rest if entry.type in _NUMBERS)]
+        nworld = len(next(iter(obs.values())))
+        rows = self.rows(nworld)
+        first = {name: array[:rows] for name, array in obs.items()}
         try:
-            values = dict(zip(names, self.session.run(names, dict(obs)) if names else (), strict=True))
+            values = dict(zip(names, self.session.run(names, first) if names else (), strict=True))
         except Exception as error:  # onnxruntime has no common base class for its errors
             raise IntegrityError(
                 f"policy {self.file.path} fails on its first run", found=error, hint="Check the export"
             ) from error
-        nworld = len(next(iter(obs.values())))
         left_out = []
         for entry in rest:
-            reason = _unfit(entry, values.get(entry.name), nworld)
+            reason = _unfit(entry, values.get(entry.name), rows)
             if reason:
                 values.pop(entry.name, None)
                 left_out.append(f"{entry.name}: {reason}")
-        return {name: np.zeros(value.shape, value.dtype) for name, value in values.items()}, tuple(left_out)
+        return {name: _for_all(value, rows, nworld) for name, value in values.items()}, tuple(left_out)
 
 
 class OnnxNetwork:
@@ -147,6 +154,7 @@ class OnnxNetwork:
     Attributes:
         obs, out: the arrays, the same objects for the network's whole life.
         nworld: rows of each.
+        runs: how often the network runs for one `act`: more than once if its batch is fixed to fewer rows.
         provider: the inference provider that runs it.
         name: how messages call it.
     """
@@ -159,38 +167,38 @@ class OnnxNetwork:
         self.obs: Arrays = MappingProxyType(dict(obs))
         self.out: Arrays = MappingProxyType(dict(out))
         self.nworld = len(next(iter(obs.values())))
+        self._rows = model.rows(self.nworld)
+        self.runs = self.nworld // self._rows
         self._optional = frozenset(optional)
         self._session = model.session
         self._run = model.session.run_with_iobinding
         self._own = self._bind(self.obs, self.out)
-        self._other: tuple[Any, tuple[npt.NDArray[Any], ...]] = (None, ())
+        self._other: tuple[list[Any], tuple[npt.NDArray[Any], ...]] = ([], ())
 
     def act(self, obs: Arrays, out: Arrays) -> None:
         """Fill `out` with the network's outputs for `obs`; both (nworld, ...), float32 unless the model differs."""
         if self._session is None:
             raise UnsupportedError(f"policy {self.name} is closed")
         try:
-            if obs is self.obs and out is self.out:
-                self._run(self._own)
-            else:
-                self._run(self._binding_of(obs, out))
+            for binding in self._own if obs is self.obs and out is self.out else self._bindings_of(obs, out):
+                self._run(binding)
         except RuntimeError as error:  # what onnxruntime raises when a node fails
             raise IntegrityError(f"policy {self.name} fails while it runs", found=error) from error
 
-    def _binding_of(self, obs: Arrays, out: Arrays) -> Any:
+    def _bindings_of(self, obs: Arrays, out: Arrays) -> list[Any]:
         if not isinstance(obs, Mapping) or not isinstance(out, Mapping):
             raise ContractError("a policy acts on mappings from ONNX name to array", found=type(obs).__name__)
         arrays = (*(obs.get(name) for name in self.obs), *(out.get(name) for name in self.out))
-        binding, bound = self._other
+        bindings, bound = self._other
         if len(bound) != len(arrays) or any(a is not b for a, b in zip(arrays, bound, strict=True)):
-            binding = self._bind(obs, out)
-            self._other = (binding, cast(tuple[npt.NDArray[Any], ...], arrays))  # kept alive with the binding
-        return binding
+            bindings = self._bind(obs, out)
+            self._other = (bindings, cast(tuple[npt.NDArray[Any], ...], arrays))  # kept alive with the bindings
+        return bindings
 
-    def _bind(self, obs: Arrays, out: Arrays) -> Any:
-        """A binding of the arrays by pointer; whoever keeps it keeps the arrays."""
-        binding = self._session.io_binding()
-        for given, expected, bind in ((obs, self.obs, binding.bind_input), (out, self.out, binding.bind_output)):
+    def _bind(self, obs: Arrays, out: Arrays) -> list[Any]:
+        """Bindings of the arrays by pointer, one a run; whoever keeps them keeps the arrays."""
+        bindings = [self._session.io_binding() for _ in range(self.runs)]
+        for given, expected in ((obs, self.obs), (out, self.out)):
             for name, own in expected.items():
                 array: Any = given.get(name)
                 if array is None and expected is self.out and name in self._optional:
@@ -204,8 +212,12 @@ class OnnxNetwork:
                         found=what,
                         expected=f"{writeable}C-contiguous {own.dtype}{list(own.shape)}",
                     )
-                bind(name, "cpu", 0, own.dtype.type, own.shape, array.ctypes.data)
-        return binding
+                shape = (self._rows, *own.shape[1:])
+                for run, binding in enumerate(bindings):
+                    bind = binding.bind_input if expected is self.obs else binding.bind_output
+                    first = array[run * self._rows :]
+                    bind(name, "cpu", 0, own.dtype.type, shape, first.ctypes.data)
+        return bindings
 
     def close(self) -> None:
         """Release the session."""
@@ -222,6 +234,12 @@ class OnnxNetwork:
 
 def _tensor(entry: Any) -> Tensor:
     return Tensor(entry.name, entry.type, tuple(entry.shape))
+
+
+def _for_all(value: Any, rows: int, nworld: int) -> npt.NDArray[Any]:
+    """Zeros for all worlds in the shape of what one run gave."""
+    shape = (nworld, *value.shape[1:]) if value.shape[:1] == (rows,) else value.shape
+    return np.zeros(shape, value.dtype)
 
 
 def _unfit(entry: Tensor, value: Any, nworld: int) -> str:

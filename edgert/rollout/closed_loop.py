@@ -112,6 +112,7 @@ class RolloutSession:
             "real_time_factor": n * seconds / result.wall_s if result.wall_s > 0.0 else 0.0,
             "outcome": result.outcome,
             **outcomes(result.episodes, judged=self.task.success is not None),
+            **({} if self.task.rewards else {"returns": None}),
             "tracking": None if contract.command is None else tracking(result.stretches, contract.command.keys),
             "notes": self.notes,
         }
@@ -182,6 +183,8 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             Worlds(task, options.num_envs, nthread=options.nthread, randomise=True, command=command)
         )
         policy = resources.enter_context(OnnxPolicy(loaded, device, options.num_envs, every_output=every_output))
+        if policy.runs > 1:
+            notes.append(f"the model's batch is fixed: it runs {policy.runs} times for one step of all worlds")
         return RolloutSession(
             options=options,
             loaded=loaded,

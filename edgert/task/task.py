@@ -157,7 +157,7 @@ def scene_task(path: Path, contract: Contract, episode_s: float) -> Task:
         start = model.key_qpos[scene.keyframe] if scene.keyframe >= 0 else model.qpos0
         fall = fall_below(float(start[scene.base_qpos_adr + 2]))
     return Task(
-        name=path.stem,
+        name=str(path),
         id="",
         scene=path,
         contract=contract,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support import linear_model, quadruped_document, save
 
+from edgert import assets
 from edgert.errors import ContractError, IntegrityError, UnknownNameError
 from edgert.policy import load_policy
 
@@ -88,8 +89,10 @@ def test_named_contract_that_is_missing_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_name_lists_the_bundled_models() -> None:
-    with pytest.raises(UnknownNameError, match=r"no policy 'hexapod': expected an \.onnx file, or quadruped"):
+    known = ", ".join(assets.names("models"))
+    with pytest.raises(UnknownNameError, match=rf"no policy 'hexapod': expected an \.onnx file, or {known}"):
         load_policy("hexapod")
+    assert "quadruped" in known
 
 
 def test_a_bare_word_is_a_name_whatever_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,9 +121,29 @@ def test_missing_output_is_refused(tmp_path: Path) -> None:
         opened(linear_model(document=document), tmp_path)
 
 
-def test_fixed_batch_is_refused_for_more_worlds(tmp_path: Path) -> None:
-    with pytest.raises(ContractError, match="has a fixed batch: found 1, expected 4 or a dynamic one"):
-        opened(linear_model(batch=1, document=quadruped_document()), tmp_path, nworld=4)
+@pytest.mark.parametrize(("batch", "nworld", "runs"), [(1, 1, 1), (1, 6, 6), (2, 6, 3), (6, 6, 1), ("batch", 6, 1)])
+def test_a_fixed_batch_runs_as_often_as_it_takes(batch: int | str, nworld: int, runs: int, tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).normal(size=(50, 12))
+    values = np.random.default_rng(1).normal(size=(nworld, 50)).astype(np.float32)
+    with opened(
+        linear_model(batch=batch, weight=weight, document=quadruped_document()), tmp_path, nworld=nworld
+    ) as policy:
+        assert policy.runs == runs
+        policy.obs["obs"][:] = values
+        policy.action[:] = np.nan
+        policy.act(policy.obs, policy.out)
+        np.testing.assert_allclose(policy.action, values @ weight, rtol=1e-4, atol=1e-4)
+        other = {"actions": np.full((nworld, 12), np.nan, np.float32)}
+        policy.act({"obs": values}, other)
+        np.testing.assert_array_equal(other["actions"], policy.action)
+
+
+@pytest.mark.parametrize("batch", [4, 12])
+def test_a_fixed_batch_that_does_not_divide_the_worlds_is_refused(batch: int, tmp_path: Path) -> None:
+    with pytest.raises(
+        ContractError, match=f"has a fixed batch: found {batch}, expected 6, a divisor of it, or a dynamic one"
+    ):
+        opened(linear_model(batch=batch, document=quadruped_document()), tmp_path, nworld=6)
 
 
 def test_integer_input_is_refused(tmp_path: Path) -> None:

@@ -203,7 +203,9 @@ def test_vector_environments_that_break_their_mode(tmp_path: Path, mode: Autores
 
 
 OBS = "input 'obs' of policy FILE has "
-FIXED = OBS + "a fixed batch: found {}, expected {} or a dynamic one. Export it with a dynamic batch axis"
+FIXED = (
+    OBS + "a fixed batch: found {}, expected {}, a divisor of it, or a dynamic one. Export it with a dynamic batch axis"
+)
 SIZE = f"of policy FILE has another size than an action of '{POINT}': found"
 FITS = f"output that fits the action of '{POINT}': found"
 CHOOSE = "or one named action. Choose one with --output"
@@ -219,7 +221,7 @@ CHOOSE = "or one named action. Choose one with --output"
             "was trained in",
         ),
         ({"shape": [DIM]}, {}, OBS + "the wrong rank: found [3], expected [batch, size]"),
-        ({"shape": [1, DIM]}, {"num_envs": 2}, FIXED.format(1, 2)),
+        ({"shape": [2, DIM]}, {"num_envs": 3}, FIXED.format(2, 3)),
         ({"shape": [4, DIM]}, {}, FIXED.format(4, 1)),
         (
             {"number": TensorProto.INT64},
