@@ -60,11 +60,11 @@ class Stream:
             return
         with self._judged(), arrow.memory_map(os.fsencode(path)) as source:
             messages = arrow.ipc.MessageReader.open_stream(source.read_buffer())
-            messages.read_next_message()  # the schema
             source.seek(0)
             reader = arrow.ipc.open_stream(source)
             self._schema = reader.schema
             self._read_header()
+            messages.read_next_message()  # the schema
             self._read_batches(messages, reader)
         if not self.torn and not _ends(path, size):
             self.torn = f"{path.name}: it was not closed, after {self._rows()} rows"
@@ -74,7 +74,7 @@ class Stream:
         """Whatever Arrow makes of a damaged file is an `IntegrityError`."""
         try:
             yield
-        except _damage(self._arrow) as error:
+        except (*_damage(self._arrow), StopIteration) as error:
             raise IntegrityError(
                 f"recording {self.path} is damaged", found=str(error) or type(error).__name__, hint="Remove that file"
             ) from error

@@ -136,7 +136,7 @@ def test_a_bare_scene_becomes_a_task(tmp_path: Path) -> None:
     policy = parse_contract(LEG, "policy.toml", {})
     path = scene(tmp_path)
     task = scene_task(path, policy, 3.0)
-    assert (task.name, task.id, task.scene, task.base) == ("leg", "", path, "torso")
+    assert (task.name, task.id, task.scene, task.base) == (str(path), "", path, "torso")
     assert (task.decimation, task.episode_s, task.episode_steps) == (5, 3.0, 300)
     assert (task.command, task.rewards, task.success, task.trials, task.sha256) == (None, (), None, None, "")
     assert task.reset == ResetRanges()
