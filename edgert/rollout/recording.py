@@ -164,11 +164,11 @@ class Recording(Sequence[Episode]):
 def _episode(stream: Stream, place: int, index: int) -> Episode:
     """The episode at a place in a stream, which is number `index` of the recording."""
     number = int(stream.episodes[place])
-    ended = stream.ended.get(str(number), {"outcome": "interrupted", "reason": "the recording ends here"})
+    ended = stream.ended.get(str(number), {"reason": "the recording ends here"})
     return Episode(
         index=index,
         header=stream.header,
-        info={**stream.begun.get(str(number), {}), **ended, "episode": number},
+        info={**stream.begun.get(str(number), {}), "outcome": "interrupted", **ended, "episode": number},
         columns=stream.columns,
         _stream=stream,
         _rows=stream.rows(place),

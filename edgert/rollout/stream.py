@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -74,7 +74,7 @@ class Stream:
         """Whatever Arrow makes of a damaged file is an `IntegrityError`."""
         try:
             yield
-        except (*_damage(self._arrow), StopIteration) as error:
+        except _damage(self._arrow) as error:
             raise IntegrityError(
                 f"recording {self.path} is damaged", found=str(error) or type(error).__name__, hint="Remove that file"
             ) from error
@@ -137,7 +137,7 @@ class Stream:
             for name, known in (("begin", self.begun), ("end", self.ended)):
                 entries = events.get(name)
                 if isinstance(entries, dict):
-                    known |= {key: value for key, value in entries.items() if isinstance(value, dict)}
+                    known |= {key: _told(value) for key, value in entries.items() if isinstance(value, dict)}
 
     def _rows(self) -> int:
         return sum(map(len, self._batches))
@@ -196,8 +196,8 @@ class Stream:
 
 
 def _damage(arrow: Any) -> tuple[type[BaseException], ...]:
-    """What Arrow raises for bytes that make no sense; names that are no text are a ValueError."""
-    return (arrow.lib.ArrowException, OSError, EOFError, ValueError, OverflowError, MemoryError)
+    """What Arrow raises for bytes that make no sense, or that end too early; names that are no text: ValueError."""
+    return (arrow.lib.ArrowException, OSError, EOFError, StopIteration, ValueError, OverflowError, MemoryError)
 
 
 def _is_beginning(path: Path, size: int) -> bool:
@@ -265,6 +265,16 @@ def _usable(arrow: Any, kind: Any) -> bool:
 def _is_number(arrow: Any, kind: Any) -> bool:
     types = arrow.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _told(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of an episode, without what is of another type than recordings have."""
+    known: dict[str, Callable[[Any], bool]] = {
+        **dict.fromkeys(("world", "seed", "steps"), lambda value: is_number(value) and isinstance(value, int)),
+        **dict.fromkeys(("outcome", "reason"), lambda value: isinstance(value, str)),
+        "return": lambda value: value is None or is_number(value),
+    }
+    return {key: value for key, value in info.items() if key not in known or known[key](value)}
 
 
 def _json(data: bytes, where: str) -> dict[str, Any]:

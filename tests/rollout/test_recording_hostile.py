@@ -304,6 +304,9 @@ EVENTS: list[tuple[Any, Any]] = [
     ({"begin": {"0": {"seed": 5, "episode": 99, "outcome": "x"}}}, {"seed": 5}),
     ({"end": {"0": {"outcome": "fell", "episode": "7"}}}, {"outcome": "fell"}),
     ({"begin": [], "end": 3}, {}),
+    ({"end": {"0": {"outcome": 5, "reason": [], "steps": "3", "return": "7", "world": True, "extra": {"a": 1}}}}, {}),
+    ({"end": {"0": {"return": 10**400, "seed": 10**400, "outcome": None}}}, {}),
+    ({"end": {"0": {"return": None, "seed": 3, "world": -1, "steps": 4, "reason": "x"}}}, {"return": None, "seed": 3}),
     ({"begin": {"0": 4, "x": {}}, "more": {}}, {}),
     ({}, {}),
 ]
@@ -316,6 +319,8 @@ def test_what_is_said_of_episodes_is_not_trusted(events: Any, info: dict[str, An
     assert episode.id == "abc/0"
     assert episode.info.items() >= info.items()
     assert episode.info["outcome"] == info.get("outcome", "interrupted")
+    assert isinstance(episode.info.get("steps", 0), int)
+    assert isinstance(episode.info.get("return") or 0.0, (int, float))
 
 
 @pytest.mark.parametrize("events", [b"{", b"[1]", b"\xff", b"[" * 100_000, b'{"a":' * 40 + b"1" + b"}" * 40])
