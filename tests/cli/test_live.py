@@ -37,7 +37,6 @@ class Terminal:
         attributes = termios.tcgetattr(slave)
         attributes[1] &= ~termios.OPOST  # what is written is what is read
         termios.tcsetattr(slave, termios.TCSANOW, attributes)
-        os.set_blocking(self.master, False)
         self.stream: TextIO = os.fdopen(slave, "w", encoding="utf-8")
         self._patch = monkeypatch
         monkeypatch.setenv("TERM", "xterm")
@@ -48,11 +47,13 @@ class Terminal:
         return LiveLine(clock)
 
     def shown(self) -> str:
-        """What was written since it was asked last."""
-        try:
-            return os.read(self.master, 10_000).decode()
-        except BlockingIOError:
-            return ""
+        """What was written since it was asked last: all that comes before a mark, as terminals take their time."""
+        self.stream.write("\0")
+        self.stream.flush()
+        data = b""
+        while not data.endswith(b"\0"):
+            data += os.read(self.master, 10_000)
+        return data[:-1].decode()
 
     def close(self) -> None:
         self.stream.close()
@@ -169,7 +170,7 @@ def test_nobody_need_listen(stream: TextIO | None, clock: Clock, monkeypatch: py
 
 
 def test_a_closed_stderr_does_not_end_a_run() -> None:
-    command = [sys.executable, "-m", "edgert", "run", "rollouts", "--num-envs", "64", "--seconds", "8", "--json"]
+    command = [sys.executable, "-m", "edgert", "run", "rollouts", "--num-envs", "64", "--seconds", "6", "--json"]
     done = subprocess.run(
         ["bash", "-c", '"$@" 2>&-', "bash", *command], stdout=subprocess.PIPE, text=True, timeout=60, check=False
     )

@@ -100,7 +100,7 @@ def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
     report = json.loads(out)
     (episode,) = read(tmp_path / "r")
     assert episode.info["outcome"] == report["outcome"] == "interrupted"
-    assert episode.steps == report["steps"] > 20
+    assert episode.steps == report["steps"] > 0
 
 
 def test_outputs_are_recorded_or_said_to_be_left_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
