@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from support import GO1_TOML
 
+from edgert import assets
 from edgert.cli.main import run
 from edgert.contract.terms import TERMS
 from edgert.policy import load_policy
 from edgert.task.rewards import REWARDS
+from edgert.task.task import load_task
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -94,12 +96,19 @@ def test_every_json_key_of_a_command_is_in_its_section(
     assert [key for key in keys(report, free=named) if f"`{key}`" not in section] == []
 
 
-def test_model_card_is_that_of_the_bundled_policy() -> None:
-    card = (ROOT / "models/quadruped/README.md").read_text()
-    assert load_policy("quadruped").file.sha256 in card
-    assert "| 0.5, 0, 0.6 |" in card
-    rows = (ROOT / "models/quadruped/curve.csv").read_text().splitlines()
+@pytest.mark.parametrize("name", assets.names("models"))
+def test_a_model_card_is_that_of_its_policy(name: str) -> None:
+    card = (ROOT / f"models/{name}/README.md").read_text()
+    assert f"sha256 {load_policy(name).file.sha256}" in card
+    rows = (ROOT / f"models/{name}/curve.csv").read_text().splitlines()
     assert f"{int(rows[-1].split(',')[0]):,} environment steps" in card
+    assert f"`edgert run rollouts models/{name}/policy.onnx --sim {name} --trials`" in card
+    measured = card.split("```")[1]
+    assert "verdict  passed" in measured
+    trials = load_task(name).trials
+    assert trials is not None
+    assert len(re.findall(r"passed$", measured, re.MULTILINE)) == 1 + len(trials.commands) + 1
+    assert str(Path.home()) not in card
 
 
 def test_no_placeholder_is_left() -> None:
@@ -112,7 +121,7 @@ def test_no_placeholder_is_left() -> None:
     assert [path.name for path in documents if re.search(r"@[A-Z]+@|TODO|TBD", path.read_text())] == []
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_python_examples_run(number: int, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(blocks(ROOT / "docs/python.md", "python")[number], "python.md", "exec"), {})
     assert capsys.readouterr().out
