@@ -25,6 +25,7 @@ from edgert.cli.running import (
     refuse_with_env,
     sim_option,
 )
+from edgert.errors import EdgertError
 
 if TYPE_CHECKING:
     from edgert.runtime import Session
@@ -131,13 +132,19 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
                 stop=interrupted, tick=lambda step, trace: line.update(lambda: watch.text(step, trace)), sinks=sinks
             )
         report = session.report(trace)
-        if folder is not None:
-            folder.close()
-            report["recording"] = str(folder.path)
-            say(f"recorded {trace.steps} steps into {folder.path}")
-        if memory is not None:
-            report["video"] = _film(session, memory, Path(str(video)))
+        failed: EdgertError | None = None  # the run itself is worth its report, whatever became of its video
+        try:
+            if folder is not None:
+                folder.close()
+                report["recording"] = str(folder.path)
+                say(f"recorded {trace.steps} steps into {folder.path}")
+            if memory is not None:
+                report["video"] = _film(session, memory, Path(str(video)))
+        except EdgertError as error:
+            failed = error
     write(report, as_json, run_table)
+    if failed is not None:
+        raise failed
     if report["outcome"] in ("fell", "safety_stop"):
         say(f"edgert: {report['outcome'].replace('_', ' ')}: {report['reason']}")
     return EXIT_CODES[report["outcome"]]

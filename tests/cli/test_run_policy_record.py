@@ -214,3 +214,18 @@ def test_an_output_is_named_for_an_environment_only(capsys: pytest.CaptureFixtur
     assert refused(capsys, "--output", "actions").startswith(
         "--output goes with --env; a contract names the output in [action]"
     )
+
+
+def test_a_video_that_fails_after_the_run_costs_no_report(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **options: object) -> str:
+        raise EdgertError("the disk is full")
+
+    monkeypatch.setattr("edgert.cli.film.film", fail)
+    monkeypatch.setattr("edgert.view.check_video", lambda path: None)
+    code, out, err = ran(capsys, *QUICK, "--video", str(tmp_path / "v.mp4"), "--json")
+    assert code == 2
+    assert json.loads(out)["outcome"] == "completed"
+    assert "video" not in json.loads(out)
+    assert err.splitlines()[-1] == "edgert: the disk is full"
