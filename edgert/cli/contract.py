@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from edgert.cli.tables import facts, listing, plain, value_text
-from edgert.contract.spec import Contract, ObservationTerm
+from edgert.contract.spec import Contract, InputSpec, ObservationTerm
 from edgert.contract.terms import load_term
 
 _OWN_TABLE = ("joints", "inputs")
@@ -37,23 +37,24 @@ def tables(
             rows.append((key, value_text(value)))
     yield facts([*rows, *also])
     for name, spec in contract.inputs.items():
-        yield "\n" + plain(f"input {name}: {spec.dim} numbers, each clip(raw × scale + offset)")
-        yield _terms(spec.terms, noise)
+        ticks = f", the latest {spec.history} ticks {spec.layout} by {spec.layout}" if spec.history > 1 else ""
+        yield "\n" + plain(f"input {name}: {spec.dim} numbers{ticks}, each clip(raw × scale + offset)")
+        yield _terms(spec, noise)
     start = "position + " if contract.action.kind == "relative_position" else ""
     yield f"\njoints; target = {start}offset + scale × action (slides in m and N instead of rad and N·m)"
     yield _joints(contract)
 
 
-def _terms(terms: tuple[ObservationTerm, ...], noise: Mapping[str, float] | None) -> Table:
+def _terms(spec: InputSpec, noise: Mapping[str, float] | None) -> Table:
     headers = ["from", "term", "dim", "scale", "offset", "clip"]
     first, rows = 0, []
-    for term in terms:
+    for term in spec.terms:
         clip = "–" if term.clip is None else value_text(term.clip)
         row = [str(first), term.name, str(term.dim), value_text(term.scale), value_text(term.offset), clip]
         if noise is not None:
             row.append(f"± {noise[term.name]:g}" if term.name in noise else "–")
         rows.append([*row, _further(term)])
-        first += term.dim
+        first += term.dim * (term.history if spec.layout == "term" else 1)
     return listing([*headers, *(["noise"] if noise is not None else []), "raw number"], rows)
 
 
@@ -64,7 +65,7 @@ def _further(term: ObservationTerm) -> str:
     for field in fields(term):
         value = getattr(term, field.name)
         idle = field.name in ("frame", "point") and field.name not in kind.parameters
-        if field.name not in _IN_COLUMNS and value not in (None, ()) and not idle:
+        if field.name not in _IN_COLUMNS and value != field.default and not idle:
             said.append(f"{field.name} {value_text(value)}")
     return ", ".join(said)
 

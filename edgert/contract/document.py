@@ -19,6 +19,7 @@ from edgert.contract.spec import (
     CommandSpec,
     Contract,
     InputSpec,
+    Layout,
     ObservationTerm,
     PhaseSpec,
 )
@@ -30,6 +31,7 @@ METADATA_KEY: Final = "edgert.contract"
 MAX_CONTROL_HZ: Final = 10_000.0
 MAX_JOINTS: Final = 1_000
 MAX_TERMS: Final = 1_000
+MAX_HISTORY: Final = 1_000
 _DIMENSION_LIMIT: Final = 1_000_000
 _BY_JOINT: Final = ("joints.default_pos", "joints.kp", "joints.kd", "action.scale", "action.offset")
 """Fields whose value may be a table of joint names: replaced as a whole, never mixed with another source's."""
@@ -232,7 +234,18 @@ def _input(table: Table, sizes: TermSizes) -> InputSpec:
                 "terms", found=f"{type_name(entry)} {show(entry)}", expected="the name of a term, or a table with it"
             )
         terms.append(_term(Table(data, table.where, f"{table.key('terms')}[{number}]"), sizes))
-    return InputSpec(terms=tuple(terms))
+    layout = cast(Layout, table.text("layout", "term", choices=get_args(Layout)))
+    lengths = {term.history for term in terms}
+    if layout == "frame" and len(lengths) > 1:
+        table.fail(
+            "layout",
+            found=f"'frame', and histories of {', '.join(map(str, sorted(lengths)))}",
+            expected="one length of history for every term",
+        )
+    spec = InputSpec(terms=tuple(terms), layout=layout)
+    if spec.dim > _DIMENSION_LIMIT:
+        table.fail("terms", found=f"{spec.dim} numbers", expected=f"at most {_DIMENSION_LIMIT}")
+    return spec
 
 
 def _term(table: Table, sizes: TermSizes) -> ObservationTerm:
@@ -277,6 +290,8 @@ def _term(table: Table, sizes: TermSizes) -> ObservationTerm:
         point=point,
         sensors=sensors,
         threshold=table.number("threshold", 1.0) if "threshold" in kind.parameters else None,
+        clip_first=table.flag("clip_first", False),
+        history=table.integer("history", 1, lo=1, hi=MAX_HISTORY),
     )
     table.close()
     return term

@@ -17,7 +17,7 @@ from edgert.errors import ContractError
 
 
 class Observer:
-    """One ONNX input as a function of `TermInputs`.
+    """One tick of an ONNX input as a function of `TermInputs`; `History` makes the input of several of them.
 
     Args:
         contract: whose input it is.
@@ -29,7 +29,7 @@ class Observer:
         xp = array_namespace(like)
         spec = contract.inputs[name]
         options = {"dtype": like.dtype, "device": like.device}
-        self.dim = spec.dim
+        self.dim = spec.frame_dim
         self._xp = xp
         self._terms: list[tuple[ObservationTerm, Term]] = [(term, load_term(term.name)) for term in spec.terms]
         self._gathers = [
@@ -42,7 +42,7 @@ class Observer:
         self._bounds = (xp.asarray(low, **options), xp.asarray(high, **options)) if clipped else None
 
     def __call__(self, inputs: TermInputs) -> Array:
-        """(nworld, dim) in the dtype of the state."""
+        """The frame of this tick, (nworld, frame_dim), in the dtype of the state."""
         xp = self._xp
         parts = []
         for (spec, term), gather in zip(self._terms, self._gathers, strict=True):
@@ -59,7 +59,10 @@ class Observer:
 
 
 def affine(spec: InputSpec) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Scale, offset, low and high of every component of an input, each of length `spec.dim`."""
+    """Scale, offset, low and high of every component of a tick, each of length `spec.frame_dim`.
+
+    Clipping before scaling is clipping to scaled bounds after it.
+    """
     scale: list[float] = []
     offset: list[float] = []
     low: list[float] = []
@@ -68,8 +71,13 @@ def affine(spec: InputSpec) -> tuple[list[float], list[float], list[float], list
         scale += term.scale
         offset += term.offset
         bounds = term.clip or (float("-inf"), float("inf"))
-        low += [bounds[0]] * term.dim
-        high += [bounds[1]] * term.dim
+        if term.clip is not None and term.clip_first:
+            pairs = [[bound * s + o for bound in bounds] for s, o in zip(term.scale, term.offset, strict=True)]
+            low += [min(pair) for pair in pairs]
+            high += [max(pair) for pair in pairs]
+        else:
+            low += [bounds[0]] * term.dim
+            high += [bounds[1]] * term.dim
     return scale, offset, low, high
 
 

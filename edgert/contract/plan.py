@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgert.contract.history import History
 from edgert.contract.observe import affine
 from edgert.contract.spec import Contract, ObservationTerm, PhaseSpec
 from edgert.contract.terms import TermInputs, load_term
@@ -36,8 +37,9 @@ class ObservationPlan:
 
     def __init__(self, contract: Contract, name: str, inputs: TermInputs, out: npt.NDArray[Any]) -> None:
         spec = contract.inputs[name]
-        self._raw = np.zeros(spec.dim)
+        self._raw = np.zeros(spec.frame_dim)
         self._out = out[0]
+        self._history = History(spec, out) if spec.history > 1 else None
         self._writers: list[Writer] = []
         start = 0
         for term in spec.terms:
@@ -61,7 +63,15 @@ class ObservationPlan:
         if self._bounds is not None:
             np.maximum(raw, self._bounds[0], out=raw)
             np.minimum(raw, self._bounds[1], out=raw)
-        self._out[:] = raw
+        if self._history is None:
+            self._out[:] = raw
+        else:
+            self._history.push(raw)
+
+    def reset(self) -> None:
+        """The next tick is the first of an episode."""
+        if self._history is not None:
+            self._history.reset()
 
 
 def _writer(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:

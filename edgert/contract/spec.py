@@ -15,6 +15,7 @@ from typing import Any, Literal
 Frame = Literal["body", "world"]
 ActionKind = Literal["position", "relative_position"]
 CommandKind = Literal["twist", "position"]
+Layout = Literal["term", "frame"]
 Range = tuple[float, float]
 COMMAND_KEYS: Mapping[CommandKind, tuple[str, ...]] = {
     "twist": ("vx_m_s", "vy_m_s", "wz_rad_s"),
@@ -26,10 +27,11 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationTerm:
-    """One run of numbers in an ONNX input: clip(raw * scale + offset)."""
+    """One run of numbers in an ONNX input: clip(raw * scale + offset); with `clip_first` clip(raw) * scale + offset."""
 
     name: str
     dim: int
+    """Numbers of one sample."""
     scale: tuple[float, ...]  # (dim,)
     offset: tuple[float, ...]  # (dim,)
     clip: tuple[float, float] | None = None
@@ -41,6 +43,9 @@ class ObservationTerm:
     sensors: tuple[str, ...] = ()
     threshold: float | None = None
     """In the unit of the sensors, for terms that compare; None for the others."""
+    clip_first: bool = False
+    history: int = 1
+    """Samples of the latest control ticks that the network sees, oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +53,33 @@ class InputSpec:
     """One ONNX input: its terms in order, concatenated along the last axis."""
 
     terms: tuple[ObservationTerm, ...]
+    layout: Layout = "term"
+    """How samples of several ticks stand: all of a term before the next one, or all terms of a tick before the next."""
 
     @property
     def dim(self) -> int:
         """Length of the last axis."""
+        return sum(term.dim * term.history for term in self.terms)
+
+    @property
+    def frame_dim(self) -> int:
+        """Numbers of one tick."""
         return sum(term.dim for term in self.terms)
+
+    @property
+    def history(self) -> int:
+        """Ticks that the longest history reaches over."""
+        return max(term.history for term in self.terms)
+
+    def sizes(self) -> str:
+        """The terms with their sizes, for people: "joint_pos 12 + joint_vel 12 × 5"."""
+        return " + ".join(f"{t.name} {t.dim}{f' × {t.history}' if t.history > 1 else ''}" for t in self.terms)
+
+    def names(self) -> list[str]:
+        """The term of each number of the last axis."""
+        if self.layout == "frame":
+            return [term.name for _ in range(self.history) for term in self.terms for _ in range(term.dim)]
+        return [term.name for term in self.terms for _ in range(term.dim * term.history)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +155,7 @@ class Contract:
 
     def to_document(self) -> dict[str, Any]:
         """The contract as the documented schema, complete: what `edgert.contract` metadata holds."""
-        inputs = {name: {"terms": [_term_document(term) for term in spec.terms]} for name, spec in self.inputs.items()}
+        inputs = {name: _input_document(spec) for name, spec in self.inputs.items()}
         action: dict[str, Any] = {
             "output": self.action.output,
             "kind": self.action.kind,
@@ -173,6 +200,11 @@ def _floats(values: Iterable[float]) -> list[float]:
     return [float(value) for value in values]
 
 
+def _input_document(spec: InputSpec) -> dict[str, Any]:
+    document: dict[str, Any] = {"terms": [_term_document(term) for term in spec.terms]}
+    return document if spec.layout == "term" else document | {"layout": spec.layout}
+
+
 def _term_document(term: ObservationTerm) -> dict[str, Any]:
     document: dict[str, Any] = {
         "name": term.name,
@@ -192,4 +224,8 @@ def _term_document(term: ObservationTerm) -> dict[str, Any]:
         document["sensors"] = list(term.sensors)
     if term.threshold is not None:
         document["threshold"] = float(term.threshold)
+    if term.clip_first:
+        document["clip_first"] = True
+    if term.history != 1:
+        document["history"] = term.history
     return document

@@ -108,10 +108,9 @@ def _sizes(model: OnnxModel, loaded: LoadedPolicy) -> dict[str, int]:
         model.check_rank(name)
         size = model.inputs[name].shape[1]
         if isinstance(size, int) and size != spec.dim:
-            terms = " + ".join(f"{term.name} {term.dim}" for term in spec.terms)
             raise ContractError(
                 f"input '{name}' of policy {path} has another size than the contract's terms",
-                found=f"the contract has {spec.dim} = {terms}",
+                found=f"the contract has {spec.dim} = {spec.sizes()}",
                 expected=f"{size}, as the model takes",
                 hint="Add, remove or resize terms in policy.toml",
             )

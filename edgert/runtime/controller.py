@@ -74,6 +74,8 @@ class Controller:
     def reset(self) -> None:
         """Start an episode: no last action, the gait clock at its beginning."""
         self.policy.reset()
+        for plan in self._plans:
+            plan.reset()
         self._last[:] = 0.0
         self._phase[0] = 0.0
 
@@ -114,8 +116,7 @@ class Controller:
         for name, spec in contract.inputs.items():
             found = _unusable(self.policy.obs[name][0])
             if found is not None:
-                terms = [term.name for term in spec.terms for _ in range(term.dim)]
-                return f"{found[1]:g} in its observation of '{terms[found[0]]}'"
+                return f"{found[1]:g} in its observation of '{spec.names()[found[0]]}'"
         for values in (self._last_row, self._target):
             found = _unusable(values)
             if found is not None:

@@ -11,8 +11,12 @@ def meaning(contract: Contract) -> list[str]:
     """The effective contract in a line for each input and one for the action."""
     lines = []
     for name, spec in contract.inputs.items():
-        terms = " + ".join(f"{term.name}{_placed(term)} {term.dim}" for term in spec.terms)
-        lines.append(f"input {name}: {spec.dim} = {terms}")
+        terms = " + ".join(
+            f"{term.name}{_placed(term)} {term.dim}{f' × {term.history}' if term.history > 1 else ''}"
+            for term in spec.terms
+        )
+        order = f", {spec.history} ticks, {spec.layout} by {spec.layout}" if spec.history > 1 else ""
+        lines.append(f"input {name}: {spec.dim} = {terms}{order}")
     action = contract.action
     scale = f"{min(action.scale):g}" if len(set(action.scale)) == 1 else f"{min(action.scale):g}…{max(action.scale):g}"
     assumed = " (not given)" if contract.provenance.get("action.scale") == "default" else ""

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from edgert.contract.history import History
 from edgert.contract.observe import Observer, check_state, make_term_inputs
 from edgert.contract.terms import advance_phase, gravity_in_body, raw_action_target, rotate_to_body
 from edgert.errors import ContractError, RobotError
@@ -105,7 +106,10 @@ class Worlds:
         )
         (name,) = contract.inputs
         self._observer = Observer(contract, name, self.action)
-        self.observation_dim = self._observer.dim
+        spec = contract.inputs[name]
+        self.observation_dim = spec.dim
+        self._seen = np.zeros((nworld, spec.dim), np.float32)
+        self._history = History(spec, self._seen) if spec.history > 1 else None
         self._generators = Generators(nworld, self._noise_scale(name))
         self._draws = ResetDraws(len(contract.joints), nact)
         self._randomiser = Randomiser(self.randomise, self.scene, self.sim, targets, self._draws)
@@ -152,6 +156,8 @@ class Worlds:
         self._last_action[index] = 0.0
         self.steps[index] = 0
         self.terminated[index] = False
+        if self._history is not None:
+            self._history.reset(mask)
         if self.success is not None:
             self.success[index] = False
         self.phase[index] = 0.0
@@ -214,7 +220,10 @@ class Worlds:
             np.add(observation, noise, out=result, casting="same_kind")  # added in float64, then rounded
         if self.terminated.any():
             result[~np.isfinite(result).all(axis=1)] = 0.0  # of a world that diverged
-        return result
+        if self._history is None:
+            return result
+        self._history.push(result, mask)
+        return self._seen.copy() if mask is None else self._seen[mask]
 
     def resample(self, mask: Mask | None = None) -> None:
         """Draw new commands where they are due, in the worlds of the mask; call it after the step was scored."""

@@ -154,8 +154,13 @@ CHANGES: dict[str, Any] = {
             "point": "com",
             "sensors": ("gyro",),
             "threshold": 2.0,
+            "clip_first": True,
+            "history": 2,
         }.items()
     },
+    "layout": lambda spec: dataclasses.replace(
+        spec, inputs={"obs": dataclasses.replace(spec.inputs["obs"], layout="frame")}
+    ),
     "order of terms": lambda spec: dataclasses.replace(
         spec, inputs={"obs": dataclasses.replace(spec.inputs["obs"], terms=spec.inputs["obs"].terms[::-1])}
     ),
@@ -172,7 +177,7 @@ def test_the_digest_changes_with_every_field(field):
 def test_the_changes_reach_every_field_of_every_part():
     spec = contract()
     parts = {
-        "": set(spec.__dataclass_fields__) - {"inputs", "action", "provenance"},
+        "": (set(spec.__dataclass_fields__) | {"layout"}) - {"inputs", "action", "provenance"},
         "action.": set(spec.action.__dataclass_fields__),
         "command.": set(spec.command.__dataclass_fields__),
         "phase.": set(spec.phase.__dataclass_fields__),

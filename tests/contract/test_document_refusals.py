@@ -59,10 +59,11 @@ def test_the_example_itself_is_accepted():
     [
         (("nme",), "'nme': expected one of action, command, control_hz, inputs, joints, phase, robot, schema"),
         (("joints", "ki"), "'joints.ki': expected one of default_pos, kd, kp, names"),
-        (("inputs", "obs", "term"), "'inputs.obs.term': expected one of terms"),
+        (("inputs", "obs", "term"), "'inputs.obs.term': expected one of layout, terms"),
         (
             (*TERM, "scal"),
-            "'inputs.obs.terms[0].scal': expected one of clip, dim, frame, index, name, offset, point, scale",
+            "'inputs.obs.terms[0].scal': expected one of clip, clip_first, dim, frame, history, index, name, "
+            "offset, point, scale",
         ),
         (("action", "ofset"), "'action.ofset': expected one of clip, joints, kind, offset, output, scale"),
         (("command", "vz"), "'command.vz': expected one of kind, vx_m_s, vy_m_s, wz_rad_s"),
