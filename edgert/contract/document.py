@@ -95,6 +95,7 @@ def parse_contract(document: Mapping[str, Any], where: str, provenance: Mapping[
     inputs = inputs_table.each(lambda name, entry: _input(entry, sizes))
     if not inputs:
         table.fail("inputs", found="no input", expected="one table [inputs.<ONNX input name>]")
+    recurrent = _recurrent(table, inputs) if table.has("recurrent") else {}
     table.close()
     contract = Contract(
         robot=robot,
@@ -107,6 +108,7 @@ def parse_contract(document: Mapping[str, Any], where: str, provenance: Mapping[
         action=action,
         command=command,
         phase=phase,
+        recurrent=recurrent,
     )
     defaults = dict.fromkeys(_fields(contract.to_document()), "default")
     return replace(contract, provenance=defaults | dict(provenance or {}))
@@ -194,6 +196,19 @@ def _phase(table: Table, command: CommandSpec | None) -> PhaseSpec:
     )
     entry.close()
     return spec
+
+
+def _recurrent(table: Table, inputs: Mapping[str, InputSpec]) -> dict[str, str]:
+    """State inputs and the outputs that feed them."""
+    entry = table.table("recurrent")
+    pairs = {name: entry.text(name) for name in entry.data}
+    for name, output in pairs.items():
+        if name in inputs:
+            entry.fail(name, found="the name of an observation", expected="a state input, which is not in [inputs]")
+        if list(pairs.values()).count(output) > 1:
+            entry.fail(name, found=show(output), expected="an output of its own")
+    entry.close()
+    return pairs
 
 
 def _action(table: Table, joints: tuple[str, ...], default_pos: tuple[float, ...]) -> ActionSpec:

@@ -144,6 +144,8 @@ class Contract:
     action: ActionSpec
     command: CommandSpec | None = None
     phase: PhaseSpec | None = None
+    recurrent: Mapping[str, str] = field(default_factory=dict)
+    """State inputs of a network with memory, each with the output that is its value at the next tick; 0 at reset."""
     robot: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)
     """Dotted field to where its value came from: "metadata", "sidecar", "user …", "task", "default"."""
@@ -187,6 +189,8 @@ class Contract:
             if self.phase.still_rad is not None:
                 phase |= {"still_rad": float(self.phase.still_rad), "still_below": float(self.phase.still_below)}
             document["phase"] = phase
+        if self.recurrent:
+            document["recurrent"] = dict(self.recurrent)
         return document
 
     def sha256(self) -> str:

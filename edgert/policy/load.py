@@ -10,6 +10,7 @@ from typing import Any
 
 from edgert import assets
 from edgert.contract.document import METADATA_KEY, check_schema, overlay, parse_contract
+from edgert.contract.recurrent import state_pairs
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError, UnknownNameError
 from edgert.files import is_path
@@ -71,8 +72,12 @@ def load_policy(model: str | Path, contract_path: Path | None = None) -> LoadedP
     provenance: dict[str, str] = {}
     document: dict[str, Any] = {}
     sources: list[str] = []
-    if len(file.outputs) == 1:
-        document = overlay(document, {"action": {"output": file.outputs[0]}}, "model: its only output", provenance)
+    pairs = state_pairs(file.input_names, file.outputs)
+    if pairs:
+        document = overlay(document, {"recurrent": pairs}, "model: names of its inputs and outputs", provenance)
+    given = [name for name in file.outputs if name not in pairs.values()]
+    if len(given) == 1:
+        document = overlay(document, {"action": {"output": given[0]}}, "model: its only output", provenance)
     if METADATA_KEY in file.metadata:
         where = f"metadata '{METADATA_KEY}' of {path}"
         own = read_json(file.metadata[METADATA_KEY], where=where)

@@ -41,6 +41,11 @@ class PolicyFile:
     """Name and shape of each input, for messages."""
     outputs: tuple[str, ...]
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the inputs alone."""
+        return tuple(entry.rpartition("[")[0] for entry in self.inputs)
+
 
 def read_policy(path: Path) -> PolicyFile:
     """Read and digest a model and its external data.

@@ -7,7 +7,7 @@ is made so that it fails rather than falls back to another provider, and which p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, cast
@@ -40,6 +40,15 @@ class Tensor:
 
     def __str__(self) -> str:
         return f"{self.name}{list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One state of a network: its value now and at the next tick, (nworld, …), and the output that gives that."""
+
+    output: str
+    now: npt.NDArray[Any]
+    next: npt.NDArray[Any]
 
 
 class OnnxModel:
@@ -75,7 +84,7 @@ class OnnxModel:
                 )
             self.check_rank(name)
             batch = entry.shape[0]
-            if isinstance(batch, int) and (batch < 1 or nworld % batch or batch != self.rows(nworld)):
+            if isinstance(batch, int) and (batch < 1 or nworld % batch or batch != self.rows(sizes, nworld)):
                 raise ContractError(
                     f"input '{name}' of policy {self.file.path} has a fixed batch",
                     found=batch,
@@ -85,10 +94,51 @@ class OnnxModel:
             arrays[name] = np.zeros((nworld, size), _FLOATS[entry.type])
         return arrays
 
-    def rows(self, nworld: int) -> int:
-        """Rows of one run of the network: all of them, or as many as the model's fixed batch."""
-        fixed = [entry.shape[0] for entry in self.inputs.values() if entry.shape and isinstance(entry.shape[0], int)]
-        return int(fixed[0]) if fixed else nworld
+    def rows(self, observed: Iterable[str], nworld: int) -> int:
+        """Rows of one run of the network: all of them, or as many as the fixed batch of the observed inputs."""
+        shapes = [self.inputs[name].shape for name in observed]
+        fixed = [shape[0] for shape in shapes if shape and isinstance(shape[0], int)]
+        return fixed[0] if fixed else nworld
+
+    def memory(self, pairs: Mapping[str, str], obs: Arrays) -> dict[str, Memory]:
+        """The states of a network with memory: `pairs` of a state input and the output that is its next value.
+
+        Raises:
+            ContractError: a state is no tensor of floats of a fixed size, or its output does not fit it.
+            IntegrityError: the first run fails.
+        """
+        missing = [output for output in pairs.values() if output not in self.outputs]
+        if missing:
+            raise ContractError(
+                f"policy {self.file.path} has no output '{missing[0]}', which its memory needs",
+                found=", ".join(self.outputs),
+            )
+        nworld = len(next(iter(obs.values())))
+        now = {name: self._state(name, nworld) for name in pairs}
+        after = self.first_run(obs, tuple(pairs.values()), now) if pairs else {}
+        for name, output in pairs.items():
+            given, wanted = after[output], now[name][0]
+            if given.shape != wanted.shape or given.dtype != wanted.dtype:
+                raise ContractError(
+                    f"output '{output}' of policy {self.file.path} is no next value of its input '{name}'",
+                    found=f"{given.dtype}{list(given.shape)}",
+                    expected=f"{wanted.dtype}{list(wanted.shape)}",
+                    hint="Correct [recurrent] in policy.toml",
+                )
+        return {name: Memory(output=pairs[name], now=now[name], next=np.zeros_like(now[name])) for name in pairs}
+
+    def _state(self, name: str, nworld: int) -> npt.NDArray[Any]:
+        """Zeros (nworld, …) for a state input, each row in the model's shape for one world."""
+        entry = self.inputs[name]
+        open_axes = [size for size in entry.shape if not isinstance(size, int)]
+        if entry.type not in _FLOATS or not entry.shape or len(open_axes) > 1:  # that of the batch may be open
+            raise ContractError(
+                f"input '{name}' of policy {self.file.path} cannot be the state of a network with memory",
+                found=f"{entry.type} {list(entry.shape)}",
+                expected="floats of a fixed size, but for the batch",
+            )
+        shape = [size if isinstance(size, int) else 1 for size in entry.shape]
+        return np.zeros((nworld, *shape), _FLOATS[entry.type])
 
     def check_rank(self, name: str) -> None:
         """Refuse an input that is not [batch, size]."""
@@ -101,7 +151,12 @@ class OnnxModel:
             )
 
     def probe(
-        self, obs: Arrays, outputs: Sequence[str], *, others: bool = False
+        self,
+        obs: Arrays,
+        outputs: Sequence[str],
+        *,
+        others: bool = False,
+        memory: Mapping[str, Memory] = MappingProxyType({}),
     ) -> tuple[dict[str, npt.NDArray[Any]], tuple[str, ...]]:
         """Arrays for the named outputs, of the shapes that one run gives, and for the others if those are wanted too.
 
@@ -112,24 +167,12 @@ class OnnxModel:
             ContractError: a named output is no tensor of numbers.
             IntegrityError: the run fails.
         """
-        for name in outputs:
-            if self.outputs[name].type not in _NUMBERS:
-                raise ContractError(
-                    f"output '{name}' of policy {self.file.path} is no array of numbers",
-                    found=self.outputs[name].type,
-                    expected="a tensor of floats",
-                )
-        rest = [entry for entry in self.outputs.values() if others and entry.name not in outputs]
-        names = [*outputs, *(entry.name for entry in rest if entry.type in _NUMBERS)]
+        states = {name: each.now for name, each in memory.items()}
+        known = {*outputs, *(each.output for each in memory.values())}
+        rest = [entry for entry in self.outputs.values() if others and entry.name not in known]
         nworld = len(next(iter(obs.values())))
-        rows = self.rows(nworld)
-        first = {name: array[:rows] for name, array in obs.items()}
-        try:
-            values = dict(zip(names, self.session.run(names, first) if names else (), strict=True))
-        except Exception as error:  # onnxruntime has no common base class for its errors
-            raise IntegrityError(
-                f"policy {self.file.path} fails on its first run", found=error, hint="Check the export"
-            ) from error
+        rows = 1 if states else self.rows(obs, nworld)
+        values = self.first_run(obs, [*outputs, *(entry.name for entry in rest if entry.type in _NUMBERS)], states)
         left_out = []
         for entry in rest:
             reason = _unfit(entry, values.get(entry.name), rows)
@@ -137,6 +180,30 @@ class OnnxModel:
                 values.pop(entry.name, None)
                 left_out.append(f"{entry.name}: {reason}")
         return {name: _for_all(value, rows, nworld) for name, value in values.items()}, tuple(left_out)
+
+    def first_run(self, obs: Arrays, outputs: Sequence[str], states: Arrays) -> dict[str, npt.NDArray[Any]]:
+        """What one run gives, of the first world where the network has states (nworld, …).
+
+        Raises:
+            ContractError: an output is no tensor of numbers.
+            IntegrityError: the run fails.
+        """
+        for name in outputs:
+            if self.outputs[name].type not in _NUMBERS:
+                raise ContractError(
+                    f"output '{name}' of policy {self.file.path} is no array of numbers",
+                    found=self.outputs[name].type,
+                    expected="a tensor of floats",
+                )
+        rows = 1 if states else self.rows(obs, len(next(iter(obs.values()))))
+        first = {name: array[:rows] for name, array in obs.items()}
+        first |= {name: array[0] for name, array in states.items()}
+        try:
+            return dict(zip(outputs, self.session.run(list(outputs), first) if outputs else (), strict=True))
+        except Exception as error:  # onnxruntime has no common base class for its errors
+            raise IntegrityError(
+                f"policy {self.file.path} fails on its first run", found=error, hint="Check the export"
+            ) from error
 
 
 class OnnxNetwork:
@@ -150,6 +217,7 @@ class OnnxNetwork:
         obs: arrays for its inputs, from `OnnxModel.arrays`.
         out: arrays for the outputs to compute, from `OnnxModel.probe`.
         optional: those of `out` that other mappings than `out` may lack.
+        memory: state inputs; a network with some runs once for each world.
 
     Attributes:
         obs, out: the arrays, the same objects for the network's whole life.
@@ -159,7 +227,14 @@ class OnnxNetwork:
         name: how messages call it.
     """
 
-    def __init__(self, model: OnnxModel, obs: Arrays, out: Arrays, optional: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        model: OnnxModel,
+        obs: Arrays,
+        out: Arrays,
+        optional: Sequence[str] = (),
+        memory: Mapping[str, Memory] = MappingProxyType({}),
+    ) -> None:
         self.file = model.file
         self.device = model.device
         self.provider = model.provider
@@ -167,7 +242,8 @@ class OnnxNetwork:
         self.obs: Arrays = MappingProxyType(dict(obs))
         self.out: Arrays = MappingProxyType(dict(out))
         self.nworld = len(next(iter(obs.values())))
-        self._rows = model.rows(self.nworld)
+        self._memory = dict(memory)
+        self._rows = 1 if memory else model.rows(obs, self.nworld)
         self.runs = self.nworld // self._rows
         self._optional = frozenset(optional)
         self._session = model.session
@@ -184,6 +260,13 @@ class OnnxNetwork:
                 self._run(binding)
         except RuntimeError as error:  # what onnxruntime raises when a node fails
             raise IntegrityError(f"policy {self.name} fails while it runs", found=error) from error
+        for memory in self._memory.values():
+            memory.now[:] = memory.next
+
+    def forget(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
+        """Set the memory of the worlds of the mask (None: all) to zero."""
+        for memory in self._memory.values():
+            memory.now[slice(None) if mask is None else mask] = 0.0
 
     def _bindings_of(self, obs: Arrays, out: Arrays) -> list[Any]:
         if not isinstance(obs, Mapping) or not isinstance(out, Mapping):
@@ -217,6 +300,10 @@ class OnnxNetwork:
                     bind = binding.bind_input if expected is self.obs else binding.bind_output
                     first = array[run * self._rows :]
                     bind(name, "cpu", 0, own.dtype.type, shape, first.ctypes.data)
+        for name, memory in self._memory.items():
+            for now, after, binding in zip(memory.now, memory.next, bindings, strict=True):
+                binding.bind_input(name, "cpu", 0, now.dtype.type, now.shape, now.ctypes.data)
+                binding.bind_output(memory.output, "cpu", 0, after.dtype.type, after.shape, after.ctypes.data)
         return bindings
 
     def close(self) -> None:

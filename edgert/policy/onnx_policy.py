@@ -82,27 +82,29 @@ class OnnxPolicy(OnnxNetwork):
                 found=", ".join(model.outputs),
                 expected="the name in [action] output of the contract",
             )
-        out, left_out = model.probe(obs, (action,), others=every_output)
+        memory = model.memory(loaded.contract.recurrent, obs)
+        out, left_out = model.probe(obs, (action,), others=every_output, memory=memory)
         _check_action(out[action], loaded, nworld)
-        super().__init__(model, obs, out, optional=[name for name in out if name != action])
+        super().__init__(model, obs, out, optional=[name for name in out if name != action], memory=memory)
         self.contract = loaded.contract
         self.left_out = left_out
         self.action: npt.NDArray[Any] = self.out[action]
 
     def reset(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
-        """See `Policy.reset`; a network without memory has nothing to forget."""
+        """See `Policy.reset`."""
+        self.forget(mask)
 
 
 def _sizes(model: OnnxModel, loaded: LoadedPolicy) -> dict[str, int]:
     """The contract's size of each input, where those are the model's inputs and sizes."""
     contract, path = loaded.contract, loaded.file.path
-    if set(model.inputs) != set(contract.inputs):
+    if set(model.inputs) != {*contract.inputs, *contract.recurrent}:
         raise ContractError(
             f"the contract's inputs are not those of policy {path}",
-            found="contract: " + ", ".join(contract.inputs),
+            found="contract: " + ", ".join((*contract.inputs, *contract.recurrent)),
             expected="the model's " + ", ".join(str(entry) for entry in model.inputs.values()),
-            hint="Name each ONNX input as [inputs.<name>] in policy.toml; recurrent state, time_step and images are "
-            "not supported by this version",
+            hint="Name each ONNX input as [inputs.<name>] in policy.toml, and each state with its output in "
+            "[recurrent]; time_step and images are not supported by this version",
         )
     for name, spec in contract.inputs.items():
         model.check_rank(name)

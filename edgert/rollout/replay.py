@@ -163,7 +163,11 @@ def _network(episode: Episode, model: str | Path | None, device: str) -> OnnxNet
     file, output = recorded_policy(episode, model), _output(episode)
     onnx = OnnxModel(file, find_device(device))
     seen, actions = episode.observation, episode.action
-    if set(seen) != set(onnx.inputs) or any(not _takes(onnx.inputs[name], array) for name, array in seen.items()):
+    contract: Any = episode.header.get("contract")
+    told: Any = contract.get("recurrent", {}) if isinstance(contract, Mapping) else {}
+    pairs = {name: str(output) for name, output in told.items()} if isinstance(told, Mapping) else {}
+    fits = set(onnx.inputs) == {*seen, *pairs} and all(_takes(onnx.inputs[name], seen[name]) for name in seen)
+    if not fits:
         raise ContractError(
             f"policy {file.path} does not take the recorded observations",
             found=", ".join(f"{name} of {list(array.shape[1:])}" for name, array in seen.items()) or "none",
@@ -175,14 +179,15 @@ def _network(episode: Episode, model: str | Path | None, device: str) -> OnnxNet
             f"policy {file.path} has no output '{output}'", found=", ".join(onnx.outputs), expected="the recorded one"
         )
     obs = onnx.arrays({name: array.shape[1] for name, array in seen.items()}, _batch(episode))
-    out, _ = onnx.probe(obs, (output,))
+    memory = onnx.memory(pairs, obs)
+    out, _ = onnx.probe(obs, (output,), memory=memory)
     if out[output].shape[1:] != actions.shape[1:] or out[output].dtype != actions.dtype:
         raise ContractError(
             f"output '{output}' of policy {file.path} is no action of this recording",
             found=f"{out[output].dtype}{list(out[output].shape[1:])}",
             expected=f"{actions.dtype}{list(actions.shape[1:])}",
         )
-    return OnnxNetwork(onnx, obs, out)
+    return OnnxNetwork(onnx, obs, out, memory=memory)
 
 
 def _takes(entry: Tensor, array: Array) -> bool:

@@ -118,6 +118,7 @@ CHANGES: dict[str, Any] = {
             "kd": (0.5, 0.5, 0.6),
             "command": None,
             "phase": None,
+            "recurrent": {"h_in": "h_out"},
         }.items()
     },
     **{
