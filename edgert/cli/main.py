@@ -48,14 +48,10 @@ class ProjectContext(click.Context):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.default_map is not None:
-            from edgert.cli.project import defaults
+        if not self.resilient_parsing:  # as the shell completes
+            from edgert.cli.project import command_defaults
 
-            self.default_map = defaults(self.command, self, self.default_map, self._path())
-
-    def _path(self) -> str:
-        above = self.parent._path() + "." if isinstance(self.parent, ProjectContext) else ""
-        return f"{above}{self.info_name}"
+            self.default_map = command_defaults(self)
 
     def invoke(self, callback: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Run a command, after saying what the project file sets in it."""
@@ -114,15 +110,11 @@ def _unavailable(name: str, reason: str) -> click.Command:
 
 @click.group(cls=LazyGroup, context_settings=HELP_NAMES)
 @click.version_option(__version__, prog_name="edgert")
-@click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli() -> None:
     """Run trained policies on robots and in simulation, on the chip that is there.
 
     Defaults of options may stand in edgert.toml in the working folder, such as sim = "my.xml" under [run.policy].
     """
-    from edgert.cli.project import defaults, read_project
-
-    ctx.default_map = defaults(cli, ctx, read_project())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,8 +1,9 @@
 """The project file: `edgert.toml` in the working folder holds defaults for the options of commands.
 
 Its tables mirror the command tree, `[run.policy]` for `edgert run policy`; keys are the options' long names, with
-dashes or underscores. Flags win over it, and it over the built-in defaults. It is read strictly, table by table as
-commands need it: an unknown command or option and a value of the wrong type are refused with the valid ones.
+dashes or underscores. Flags win over it, and it over the built-in defaults. Only commands with an option that it could
+set read it, strictly, their own table and the names above: an unknown command or option and a value of the wrong type
+are refused with the valid ones.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from edgert.errors import EdgertError, UnknownNameError
 from edgert.tables import Table, is_number, read_toml, show, type_name
 
 FILE: Final = "edgert.toml"
+TYPED: Final[Mapping[str, str]] = {
+    "env": "it may import any module",
+    "video": "it replaces a file",
+    "json": "it is for whoever reads the result",
+}
+"""Options that no file may set, and why: a folder may come from a stranger."""
 
 
 def read_project() -> dict[str, Any]:
@@ -28,6 +35,27 @@ def read_project() -> dict[str, Any]:
         EdgertError: it is no regular file, too large or no TOML.
     """
     return read_toml(Path(FILE), kind="project") if os.path.lexists(FILE) else {}
+
+
+def command_defaults(ctx: click.Context) -> dict[str, Any]:
+    """What the project file sets in the command of a context; the file is not read where it could set nothing.
+
+    Raises:
+        EdgertError: the file cannot be read, or the command's table or a name above it is wrong.
+    """
+    if TYPED.keys() >= _options(ctx.command).keys():
+        return {}
+    contexts = [ctx]
+    while contexts[0].parent is not None:
+        contexts.insert(0, contexts[0].parent)
+    result, path = defaults(contexts[0].command, contexts[0], read_project()), ""
+    for each in contexts[1:]:
+        name = each.info_name or ""
+        if name not in result:
+            return {}
+        path = f"{path}.{name}".lstrip(".")
+        result = defaults(each.command, each, result[name], path)
+    return result
 
 
 def defaults(command: click.Command, ctx: click.Context, data: object, path: str = "") -> dict[str, Any]:
@@ -40,7 +68,7 @@ def defaults(command: click.Command, ctx: click.Context, data: object, path: str
         path: its dotted key, "" for the whole file.
 
     Raises:
-        EdgertError: an option or subcommand is unknown, or a value is of the wrong type.
+        EdgertError: an option or subcommand is unknown or no file may set it, or a value is of the wrong type.
     """
     name = f"edgert {path.replace('.', ' ')}".strip()
     if not isinstance(data, Mapping):
@@ -54,7 +82,11 @@ def defaults(command: click.Command, ctx: click.Context, data: object, path: str
     commands = command.list_commands(ctx) if isinstance(command, click.Group) else []
     result: dict[str, Any] = {}
     for key, value in data.items():
-        option = options.get(key.replace("_", "-"))
+        option = options.get(flag := key.replace("_", "-"))
+        if option is not None and flag in TYPED:
+            raise EdgertError(
+                f"{FILE}: key '{table.key(key)}' cannot be set here: {TYPED[flag]}", hint=f"Type --{flag}"
+            )
         if option is not None and option.name is not None:
             if option.name in result:
                 table.fail(key, found="the same option twice", expected="one spelling of it")
@@ -62,7 +94,7 @@ def defaults(command: click.Command, ctx: click.Context, data: object, path: str
         elif key in commands:
             result[key] = value
         else:
-            valid = [*(f"[{table.key(entry)}]" for entry in commands), *options]
+            valid = [*(f"[{table.key(entry)}]" for entry in commands), *(name for name in options if name not in TYPED)]
             raise UnknownNameError(
                 f"{FILE}: {name} has no {'command' if isinstance(value, Mapping) else 'option'} '{key}'",
                 expected="one of " + (", ".join(valid) or "none"),

@@ -36,7 +36,10 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.option("--actuators", type=click.Choice(["contract", "scene"]), default="contract")
     @click.option("--tag", multiple=True)
     @click.option("-v", "--verbose", count=True)
+    @click.option("--quiet", is_flag=True)
     @click.option("--json", "as_json", is_flag=True)
+    @click.option("--env")
+    @click.option("--video")
     def walk(**values: Any) -> None:
         click.echo(json.dumps(values))
 
@@ -73,7 +76,7 @@ def test_defaults_of_options_come_from_the_file_and_are_said(capsys, folder, dem
     text = """[demo.walk]
     seconds = 2
     real_time = false
-    json = true
+    quiet = true
     command = [0, 0.5, 1]
     actuators = "scene"
     tag = ["a b", "c"]
@@ -91,13 +94,16 @@ def test_defaults_of_options_come_from_the_file_and_are_said(capsys, folder, dem
         "actuators": "scene",
         "tag": ["a b", "c"],
         "verbose": 2,
-        "as_json": True,
+        "quiet": True,
+        "as_json": False,
+        "env": None,
+        "video": None,
     }
     assert sorted(said(lines)) == [
         "--actuators scene",
         "--command 0 0.5 1",
-        "--json",
         "--no-real-time",
+        "--quiet",
         "--seconds 2",
         "--tag 'a b' c",
         "--verbose 2",
@@ -114,11 +120,11 @@ def test_run_policy_takes_them(capsys, folder):
 
 
 def test_flags_win_and_are_not_said(capsys, folder, demo):
-    text = "[demo.walk]\nseconds = 5\nreal_time = false\njson = false\n"
+    text = "[demo.walk]\nseconds = 5\nreal_time = false\nquiet = false\n"
     code, out, lines = ran(capsys, text, "demo", "walk", "-s", "7", "--real-time")
     values = json.loads(out)
-    assert (code, values["seconds"], values["real_time"], values["as_json"]) == (0, 7.0, True, False)
-    assert said(lines) == ["--json off"]
+    assert (code, values["seconds"], values["real_time"], values["quiet"]) == (0, 7.0, True, False)
+    assert said(lines) == ["--quiet off"]
 
 
 @pytest.mark.parametrize("name", ["real-time", "real_time"])
@@ -127,8 +133,9 @@ def test_dashes_and_underscores_are_the_same(capsys, folder, demo, name):
     assert (code, json.loads(out)["real_time"]) == (0, False)
 
 
-def test_a_file_about_other_commands_says_nothing(capsys, folder):
-    code, _, lines = ran(capsys, '[run.policy]\nseconds = "wrong"\n[sim.list]\njson = true\n', "version")
+def test_a_file_about_other_commands_says_nothing(capsys, folder, demo):
+    text = '[run.policy]\nseconds = "wrong"\n[policy.inspect]\ncontract = "my.toml"\n'
+    code, _, lines = ran(capsys, text, "demo", "walk")
     assert (code, lines) == (0, [])
 
 
@@ -141,10 +148,21 @@ def test_only_the_working_folder_counts(capsys, folder, demo, monkeypatch):
     assert (code, json.loads(out)["seed"], said(lines)) == (0, 0, [])
 
 
-def test_options_of_a_group(capsys, folder):
-    code, out, lines = ran(capsys, "[doctor]\njson = true\n", "doctor")
-    assert (code, lines) == (0, ["edgert.toml: --json"])
-    assert json.loads(out)["ok"] is True
+def test_options_of_a_group(capsys, folder, monkeypatch):
+    @click.group(invoke_without_command=True)
+    @click.option("--where")
+    def group(where: str) -> None:
+        click.echo(where)
+
+    @group.command()
+    @click.option("--seed", type=int)
+    def walk(seed: int) -> None:
+        click.echo(seed)
+
+    monkeypatch.setitem(main.COMMANDS.entries(), "demo", EntryPoint("demo", "a:b", "edgert.commands"))
+    monkeypatch.setitem(main.COMMANDS._loaded, "demo", group)
+    code, out, lines = ran(capsys, '[demo]\nwhere = "here"\n[demo.walk]\nseed = 3\n', "demo", "walk")
+    assert (code, out, said(lines)) == (0, "here\n3\n", ["--where here", "--seed 3"])
 
 
 def test_text_is_said_as_one_would_type_it(capsys, folder, demo):
@@ -176,7 +194,7 @@ WRONG = [
     ("seed", "1.0", "found a number 1.0, expected an integer"),
     ("seed", "-1", "found -1 is not in the range x>=0"),
     ("sim", "3", "found an integer 3, expected text"),
-    ("json", '"yes"', "found text 'yes', expected true or false"),
+    ("quiet", '"yes"', "found text 'yes', expected true or false"),
     ("actuators", '"no"', "found 'no' is not one of 'contract', 'scene'"),
     ("command", "[1, 2]", "found a list [1, 2], expected a list of 3"),
     ("command", "[1, 2, true]", "found a list [1, 2, True], expected a list of 3, each a finite number"),
@@ -199,18 +217,41 @@ def test_wrong_values_are_refused_with_what_fits(capsys, folder, demo, name, val
     assert refused(capsys, text, "demo", "walk") == f"edgert.toml: key 'demo.walk.{key}' is wrong: {line}"
 
 
-def test_broken_toml_is_refused(capsys, folder):
-    line = refused(capsys, "[demo.walk", "version")
-    assert line.startswith("project file edgert.toml is not valid TOML: found ")
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("env", '"stranger:Trap-v0"', "it may import any module"),
+        ("video", '"thesis.mp4"', "it replaces a file"),
+        ("json", "true", "it is for whoever reads the result"),
+    ],
+)
+def test_some_options_are_always_typed(capsys, folder, name, value, why):
+    text = f"[run.policy]\n{name} = {value}\n"
+    line = f"edgert.toml: key 'run.policy.{name}' cannot be set here: {why}. Type --{name}"
+    assert refused(capsys, text, "run", "policy") == line
+    assert refused(capsys, text, "config", "show") == line
 
 
-def test_pipes_and_folders_are_refused(capsys, folder):
+def test_broken_toml_is_refused_by_whoever_needs_it(capsys, folder, demo):
+    for arguments in (("demo", "walk"), ("config", "show")):
+        line = refused(capsys, "[demo.walk", *arguments)
+        assert line.startswith("project file edgert.toml is not valid TOML: found ")
+
+
+@pytest.mark.parametrize("line", ["version", "doctor", "completion bash", "sim list", "policy list", "run --help"])
+def test_commands_that_the_file_could_not_set_anything_in_do_not_read_it(capsys, folder, line):
+    code, out, lines = ran(capsys, "[run", *line.split())
+    assert (code, lines) == (0, [])
+    assert out
+
+
+def test_pipes_and_folders_are_refused(capsys, folder, demo):
     os.mkfifo("edgert.toml")
-    assert run(["version"]) == 2
+    assert run(["demo", "walk"]) == 2
     assert "project file edgert.toml is no regular file" in capsys.readouterr().err
     Path("edgert.toml").unlink()
     Path("edgert.toml").mkdir()
-    assert run(["version"]) == 2
+    assert run(["demo", "walk"]) == 2
     assert "project file edgert.toml is a folder" in capsys.readouterr().err
 
 
@@ -227,7 +268,7 @@ def test_help_works_beside_a_broken_file_and_shows_what_a_good_one_sets(capsys, 
 def test_config_show(capsys, folder, demo, monkeypatch):
     monkeypatch.setenv("EDGERT_HOME", "state")
     monkeypatch.setenv("MUJOCO_GL", "egl")
-    text = '[demo.walk]\nsim = "my.xml"\nreal_time = false\n[doctor]\njson = false\n'
+    text = '[demo.walk]\nsim = "my.xml"\nreal_time = false\n[run.policy]\nseed = 3\n'
     code, out, lines = ran(capsys, text, "config", "show", "--json")
     assert (code, lines) == (0, [])
     assert json.loads(out) == {
@@ -239,7 +280,7 @@ def test_config_show(capsys, folder, demo, monkeypatch):
             {"name": "MUJOCO_GL", "value": "egl", "source": "environment", "from": "MUJOCO_GL"},
             {"name": "demo.walk.sim", "value": "my.xml", "source": "file", "from": "edgert.toml"},
             {"name": "demo.walk.real-time", "value": False, "source": "file", "from": "edgert.toml"},
-            {"name": "doctor.json", "value": False, "source": "file", "from": "edgert.toml"},
+            {"name": "run.policy.seed", "value": 3, "source": "file", "from": "edgert.toml"},
         ],
     }
     code, out, _ = ran(capsys, None, "config", "show")
@@ -258,8 +299,8 @@ def test_config_show_without_a_file(capsys, folder, monkeypatch):
 
 
 def test_config_show_reads_all_of_the_file(capsys, folder):
-    assert "edgert sim has no command 'lst'" in refused(capsys, "[sim.lst]\njson = true\n", "config", "show")
-    assert "'sim.list.json' is wrong" in refused(capsys, "[sim.list]\njson = 1\n", "config", "show")
+    assert "edgert sim has no command 'lst'" in refused(capsys, "[sim.lst]\nseed = 1\n", "config", "show")
+    assert "'run.policy.seed' is wrong" in refused(capsys, "[run.policy]\nseed = true\n", "config", "show")
 
 
 @pytest.mark.parametrize(
