@@ -11,6 +11,7 @@ import click
 
 from edgert import assets
 from edgert.cli.main import HELP_NAMES, cli, write
+from edgert.cli.running import json_option
 from edgert.errors import EdgertError
 
 
@@ -39,7 +40,7 @@ def config() -> None:
 
 
 @config.command(context_settings=HELP_NAMES)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def show(ctx: click.Context, as_json: bool) -> None:
     """Print each setting, its value, and where it comes from.

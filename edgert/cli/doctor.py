@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgert.cli.main import EXIT_DIFFERENCE, HELP_NAMES, write
-from edgert.errors import EdgertError
+from edgert.cli.running import check_mujoco, json_option
+from edgert.errors import EdgertError, UnsupportedError
 
 if TYPE_CHECKING:
     from edgert.device.host import Check
@@ -18,7 +19,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.group(invoke_without_command=True, context_settings=HELP_NAMES)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> int:
     """Check this installation and this host: what is ok, what slows a robot down, what fails.
@@ -42,7 +43,7 @@ def _checks() -> list[Check]:
         installation.packages(needed),
         installation.runtime(),
         *(installation.extra_package(name, needed) for name in installation.EXTRAS),
-        host.graphics(),
+        _graphics(),
         host.realtime(),
         host.memory_lock(),
         host.cpu_governor(),
@@ -52,6 +53,22 @@ def _checks() -> list[Check]:
         host.disk("disk-work", Path()),
         host.text_encoding(locale.getpreferredencoding(False)),
     ]
+
+
+def _graphics() -> Check:
+    """Whether pictures can be drawn here without a display, by trying it."""
+    from edgert.device.host import Check
+
+    try:
+        check_mujoco()
+        from edgert.view.gl import choose_gl
+
+        return Check(name="gl", status="ok", found=f"{choose_gl()} draws")
+    except EdgertError as error:
+        reason = f"{error.what}: {error.found}" if error.found else error.what
+        if isinstance(error, UnsupportedError):
+            return Check(name="gl", status="warn", found=f"no pictures or video: {reason}", fix=error.hint)
+        return Check(name="gl", status="fail", found=reason, fix=error.hint or f"Set MUJOCO_GL to {error.expected}")
 
 
 def _state_disk() -> Check:

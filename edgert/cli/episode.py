@@ -11,7 +11,7 @@ from edgert.cli.completion import complete_models
 from edgert.cli.live import LiveLine
 from edgert.cli.main import EXIT_DIFFERENCE, HELP_NAMES, say, write
 from edgert.cli.running import check_mujoco, json_option
-from edgert.errors import UnknownNameError, UnsupportedError
+from edgert.errors import IntegrityError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from edgert.rollout import Episode, Recording
@@ -72,6 +72,8 @@ def replay(
     chosen = [_one(opened, number) for number in numbers] or list(opened)
     if video is not None:
         return _film(chosen, recording, Path(video), as_json=as_json)
+    for path in sorted({str(model or each.header.get("policy")) for each in chosen}):
+        say(f"replaying with policy {path}")
     with LiveLine() as line:
         results = replay_episodes(
             chosen,
@@ -79,12 +81,12 @@ def replay(
             device=device,
             progress=lambda done, total: line.update(lambda: f"replayed {done} of {total} steps"),
         )
-    for provider in sorted({str(each.episode.header.get("provider")) for each in results}):
-        if provider != results[0].provider:
-            say(f"recorded on {provider}, replayed on {results[0].provider}: actions may differ in their last bits")
+    here = results[0].ran_on
+    for there in sorted({each.recorded_on for each in results} - {here}):
+        say(f"recorded on {there}, replayed on {here}: actions may differ in their last bits")
     report = {
         "recording": recording,
-        "provider": results[0].provider if results else None,
+        "provider": results[0].provider,
         "same": all(each.same for each in results),
         "episodes": [
             {
@@ -134,6 +136,8 @@ def _opened(recording: str) -> Recording:
 
 
 def _one(recording: Recording, number: int) -> Episode:
+    if not len(recording):
+        raise IntegrityError(f"recording {recording.path} holds no episode", hint="Record one")
     if not -len(recording) <= number < len(recording):
         raise UnknownNameError(
             f"recording {recording.path} has no episode {number}", expected=f"0 to {len(recording) - 1}"

@@ -65,7 +65,7 @@ def replay_table(report: dict[str, Any]) -> str:
             "the same, bit for bit"
             if row["same"]
             else f"{row['different_steps']} steps differ, first {row['first_difference']}",
-            "" if row["same"] else f"{row['max_difference']:.3g}",
+            "" if row["same"] else "not finite" if row["max_difference"] is None else f"{row['max_difference']:.3g}",
         )
         for row in rows[:_MAX_ROWS]
     ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
+from typing import TextIO
 
 from edgert.errors import one_line
 
@@ -53,8 +55,10 @@ class LiveLine:
     def _write(self, text: str) -> None:
         if sys.stderr is not None:
             with suppress(OSError, ValueError):  # nobody listens, or the stream is closed
-                sys.stderr.write(text)
-                sys.stderr.flush()
+                # A stopped terminal or a full pipe must not stop a control loop: then nothing is said.
+                if _takes_text(sys.stderr):
+                    sys.stderr.write(text)
+                    sys.stderr.flush()
 
     def __enter__(self) -> LiveLine:
         return self
@@ -63,3 +67,37 @@ class LiveLine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _takes_text(stream: TextIO) -> bool:
+    try:
+        file = stream.fileno()
+    except (OSError, ValueError):  # it is no file, but something in memory
+        return True
+    return bool(select.select([], [file], [], 0.0)[1])
+
+
+class Progress:
+    """What the live line says of a run of many worlds.
+
+    Args:
+        line: where it is said.
+        worlds: how many there are.
+        period_s: control period, s.
+        what: what is run, before the rest of the line.
+    """
+
+    def __init__(self, line: LiveLine, worlds: int, period_s: float, what: str = "") -> None:
+        self._line, self._worlds, self._period_s, self._what = line, worlds, period_s, what
+        self._started_s = time.perf_counter()
+
+    def __call__(self, done: int, total: int) -> None:
+        """So many of the control steps are done in every world."""
+        self._line.update(lambda: self._text(done, total))
+
+    def _text(self, done: int, total: int) -> str:
+        steps_per_s = self._worlds * done / max(1e-9, time.perf_counter() - self._started_s)
+        return (
+            f"{self._what}{self._worlds} worlds, {done * self._period_s:.1f} of {total * self._period_s:g} s, "
+            f"{steps_per_s:,.0f} steps/s, {steps_per_s * self._period_s:.0f} × real time"
+        )

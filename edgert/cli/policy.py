@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from edgert import assets
 from edgert.cli.completion import complete_models
 from edgert.cli.main import HELP_NAMES, write
+from edgert.cli.running import contract_option, json_option, path_of
 from edgert.errors import EdgertError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def policy() -> None:
 
 
 @policy.command("list", context_settings=HELP_NAMES)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def list_policies(as_json: bool) -> None:
     """List the bundled policies."""
     write({"policies": [_row(name) for name in assets.names("models")]}, as_json, _list_table)
@@ -80,8 +80,8 @@ def _list_table(report: dict[str, Any]) -> str:
 
 @policy.command(context_settings=HELP_NAMES)
 @click.argument("model", shell_complete=complete_models)
-@click.option("--contract", metavar="FILE", help="What the policy's numbers mean (policy.toml).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@contract_option
+@json_option
 def inspect(model: str, contract: str | None, as_json: bool) -> None:
     """Print what MODEL, an .onnx file or a bundled policy, holds, and what its numbers mean; it is not run.
 
@@ -95,7 +95,7 @@ def inspect(model: str, contract: str | None, as_json: bool) -> None:
     report: dict[str, Any] = {"contract": None, "contract_missing": None, "contract_sha256": None}
     report |= {"contract_sources": [], "contract_overrides": [], "contract_provenance": {}}
     try:
-        loaded = load_policy(model, None if contract is None else Path(contract))
+        loaded = load_policy(model, path_of(contract))
     except NoContractError as error:
         write(describe_model(read_policy(locate(model))) | report | {"contract_missing": str(error)}, as_json, _model)
         return

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from edgert.cli.live import LiveLine
+from edgert.cli.live import LiveLine, Progress
 from edgert.cli.main import say, write
 from edgert.cli.running import EXIT_CODES, interruptible, quiet_stdout
+from edgert.errors import EdgertError
 
 
 def run_in_env(
@@ -28,6 +28,7 @@ def run_in_env(
     from edgert.rollout.folder import check_folder
     from edgert.rollout.gym_env import EnvRun, EnvSession
     from edgert.rollout.gym_log import EnvLog, env_folder
+    from edgert.rollout.log import RAN_OUT, finished
 
     if record is not None:
         check_folder(record)
@@ -54,28 +55,25 @@ def run_in_env(
         )
         folder = log = None
         if record is not None:
-            folder = env_folder(session, record)
-            resources.callback(folder.close)
+            folder = resources.enter_context(env_folder(session, record))
             log = EnvLog(session, folder)
-        started = time.perf_counter()
-        with LiveLine() as line:
-
-            def progress(done: int, total: int) -> None:
-                line.update(lambda: f"{done} of {total} steps, {_speed(num_envs * done, started)}")
-
+        with LiveLine() as line, finished(log.finish if log is not None else lambda reason: None):
+            progress = Progress(line, num_envs, session.worlds.period_s)
             report = session.run(progress=progress, on_step=log.step if log is not None else None, stop=stop)
+        failed: EdgertError | None = None  # the run itself is worth its report, whatever became of its recording
         if log is not None and folder is not None:
-            log.finish()
-            folder.close()
-            report["recording"] = str(folder.path)
-            say(f"recorded {report['steps'] * num_envs} steps into {folder.path}")
+            try:
+                log.finish(report["reason"] or RAN_OUT)
+                folder.close()
+                report["recording"] = str(folder.path)
+                say(f"recorded {folder.steps} steps into {folder.path}")
+            except EdgertError as error:
+                failed = error
         for note in report["notes"][known:]:
             say(note)
     write(report, as_json, env_table)
+    if failed is not None:
+        raise failed
     if report["outcome"] == "safety_stop":
         say(f"edgert: safety stop: {report['reason']}")
     return EXIT_CODES[report["outcome"]]
-
-
-def _speed(steps: int, started: float) -> str:
-    return f"{steps / max(1e-9, time.perf_counter() - started):,.0f} steps/s"

@@ -22,7 +22,7 @@ from edgert.cli.running import (
     output_option,
     path_of,
     record_option,
-    refuse_with_env,
+    refuse_beside,
     sim_option,
 )
 from edgert.errors import EdgertError
@@ -71,9 +71,8 @@ def policy(as_json: bool, env: str | None, output: str | None, **values: Any) ->
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        given = {name: values[name] for name in ("sim", "contract", "command", "video")}
-        given["actuators"] = values["actuators"] != "contract"
-        refuse_with_env(given)
+        names = ("sim", "contract", "command", "video", "actuators", "real_time")
+        refuse_beside("--env", names, "the environment decides, and runs as fast as it can")
         from edgert.cli.run_env import run_in_env
 
         return run_in_env(
@@ -132,16 +131,16 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
                 stop=interrupted, tick=lambda step, trace: line.update(lambda: watch.text(step, trace)), sinks=sinks
             )
         report = session.report(trace)
-        failed: EdgertError | None = None  # the run itself is worth its report, whatever became of its video
+        failed = trace.unrecorded  # the run itself is worth its report, whatever became of its video
         try:
-            if folder is not None:
+            if folder is not None and failed is None:
                 folder.close()
                 report["recording"] = str(folder.path)
-                say(f"recorded {trace.steps} steps into {folder.path}")
+                say(f"recorded {folder.steps} steps into {folder.path}")
             if memory is not None:
                 report["video"] = _film(session, memory, Path(str(video)))
         except EdgertError as error:
-            failed = error
+            failed = failed or error
     write(report, as_json, run_table)
     if failed is not None:
         raise failed
@@ -168,6 +167,7 @@ class _Watch:
     """What the live line says of a run."""
 
     def __init__(self, session: Session) -> None:
+        self._session = session
         self._hz = session.loaded.contract.control_hz
         self._command = session.command
         self._seconds = session.options.seconds
@@ -186,5 +186,7 @@ class _Watch:
             shown = " ".join(f"{name} {asked:+.2f}/{does:+.2f}" for name, asked, does in pairs)
             parts.append(f"asked/does {shown} m/s, rad/s")
         elif self._command:
-            parts.append("asked " + " ".join(f"{value:+.2f}" for value in self._command))
+            asked = " ".join(f"{value:+.2f}" for value in self._command)
+            distance = self._session.goal_distance()
+            parts.append(f"asked {asked} m" + ("" if distance is None else f", {distance:.3f} m from it"))
         return "  ".join(parts)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from edgert.cli.live import LiveLine
+from edgert.cli.live import LiveLine, Progress
 from edgert.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, say, write
 from edgert.cli.running import (
     check_mujoco,
@@ -24,7 +22,7 @@ from edgert.cli.running import (
     output_option,
     path_of,
     record_option,
-    refuse_with_env,
+    refuse_beside,
     sim_option,
 )
 
@@ -75,8 +73,8 @@ def rollouts(
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        given = {name: values[name] for name in ("sim", "contract", "command", *_RANDOMISED)}
-        refuse_with_env(given | {"trials": trials, "no-randomise": not values["randomise"]})
+        names = ("sim", "contract", "command", "randomise", "trials", *_RANDOMISED)
+        refuse_beside("--env", names, "the environment decides")
         from edgert.cli.run_env import run_in_env
 
         return run_in_env(
@@ -98,19 +96,10 @@ def rollouts(
     if trials:
         if record is not None:
             raise click.UsageError("--record cannot go with --trials; record the run of one command")
-        _refuse_with_trials()
+        conditions = ("num_envs", "seconds", "command", "randomise", *_RANDOMISED)
+        refuse_beside("--trials", conditions, "the task sets the conditions")
         return _run_trials(options, as_json=as_json)
     return _run(options, path_of(record), as_json=as_json)
-
-
-def _refuse_with_trials() -> None:
-    """Refuse conditions beside those of the trials: they would count for nothing."""
-    context = click.get_current_context()
-    names = ("num_envs", "seconds", "command", "randomise", *_RANDOMISED)
-    given = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    if given:
-        useless = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise click.UsageError(f"{useless} cannot go with --trials: the task sets the conditions")
 
 
 def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
@@ -136,13 +125,13 @@ def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
             folder = session.folder(record)
             resources.callback(folder.close)
         with LiveLine() as line:
-            progress = _Progress(line, options.num_envs, session.task.contract.period_s)
+            progress = Progress(line, options.num_envs, session.task.contract.period_s)
             result = session.run(sink=folder, progress=progress, stop=stop)
         report = session.report(result)
         if folder is not None:
             folder.close()
             report["recording"] = str(folder.path)
-            say(f"recorded {result.steps * options.num_envs} steps into {folder.path}")
+            say(f"recorded {folder.steps} steps into {folder.path}")
     write(report, as_json, rollouts_table)
     if report["safety_stops"]:
         say(
@@ -161,29 +150,11 @@ def _run_trials(options: RolloutOptions, *, as_json: bool) -> int:
     with interruptible() as stop, LiveLine() as line:
         report = run_trials(
             options,
-            progress=lambda name, done, total: line.update(lambda: f"trial {name}: {done} of {total} steps"),
+            say=say,
+            progress=lambda name, worlds, period_s: Progress(line, worlds, period_s, f"trial {name}: "),
             stop=stop,
         )
     write(report, as_json, trials_table)
     if report["outcome"] == "interrupted":
         return EXIT_INTERRUPTED
     return 0 if report["passed"] else EXIT_DIFFERENCE
-
-
-class _Progress:
-    """What the live line says of a run of many worlds."""
-
-    def __init__(self, line: LiveLine, num_envs: int, period_s: float) -> None:
-        self._line, self._num_envs, self._period_s = line, num_envs, period_s
-        self._started = time.perf_counter()
-
-    def __call__(self, done: int, total: int) -> None:
-        self._line.update(lambda: self._text(done, total))
-
-    def _text(self, done: int, total: int) -> str:
-        wall_s = max(1e-9, time.perf_counter() - self._started)
-        steps_per_s = self._num_envs * done / wall_s
-        return (
-            f"{self._num_envs} worlds, {done * self._period_s:.1f} of {total * self._period_s:g} s, "
-            f"{steps_per_s:,.0f} steps/s, {steps_per_s * self._period_s:.0f} × real time"
-        )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from edgert.cli.completion import complete_models, complete_sims
-from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY
+from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, say
 from edgert.errors import DeviceError, interrupted_by
 
 EXIT_CODES = {
@@ -49,16 +49,26 @@ def check_mujoco() -> None:
     """Refuse to go on without MuJoCo, with the reason."""
     try:
         import mujoco  # noqa: F401
-    except (ImportError, RuntimeError) as error:
+    except Exception as error:  # it imports PyOpenGL, which has an exception for everything
         interrupted_by(error)
         raise DeviceError("MuJoCo cannot be imported", found=error, hint="Check the variable MUJOCO_GL") from error
 
 
-def refuse_with_env(given: dict[str, Any]) -> None:
-    """Refuse options that say nothing to a Gymnasium environment."""
-    useless = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
-    if useless:
-        raise click.UsageError(f"{', '.join(useless)} cannot go with --env: the environment decides")
+def refuse_beside(option: str, names: Sequence[str], why: str) -> None:
+    """Refuse options that would count for nothing beside another one; say so of those that the project file sets."""
+    context = click.get_current_context()
+    off = {name for name in names if context.params.get(name) is False}
+    flags = {
+        param.name: (param.secondary_opts if param.name in off and param.secondary_opts else param.opts)[0]
+        for param in context.command.params
+    }
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [flags[name] for name, source in sources.items() if source is ParameterSource.COMMANDLINE]
+    if given:
+        raise click.UsageError(f"{', '.join(given)} cannot go with {option}: {why}")
+    for name, source in sources.items():
+        if source is ParameterSource.DEFAULT_MAP:
+            say(f"{flags[name]} of edgert.toml does not count with {option}: {why}")
 
 
 def path_of(name: str | None) -> Path | None:
@@ -68,7 +78,7 @@ def path_of(name: str | None) -> Path | None:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C into a question that the loop asks; the second one interrupts at once."""
+    """Turn the first Ctrl-C, or another polite end, into a question that the loop asks; the second one ends at once."""
     asked = False
 
     def ask(signum: int, frame: object) -> None:
@@ -77,11 +87,12 @@ def interruptible() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked = True
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = {kind: signal.signal(kind, ask) for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield lambda: asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
 
 
 @contextmanager

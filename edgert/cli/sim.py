@@ -10,7 +10,8 @@ import click
 from edgert import assets
 from edgert.cli.completion import complete_sims
 from edgert.cli.main import HELP_NAMES, write
-from edgert.errors import DeviceError, EdgertError, interrupted_by, one_line
+from edgert.cli.running import check_mujoco, json_option
+from edgert.errors import EdgertError, one_line
 
 if TYPE_CHECKING:
     from edgert.task.task import Task
@@ -26,20 +27,12 @@ def sim() -> None:
 
 
 @sim.command("list", context_settings=HELP_NAMES)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def list_sims(as_json: bool) -> None:
     """List the bundled sims."""
-    _need_mujoco()
+    check_mujoco()
     models = assets.names("models")
     write({"sims": [_row(name, name in models) for name in assets.names("sims")]}, as_json, _list_table)
-
-
-def _need_mujoco() -> None:
-    try:
-        import mujoco  # noqa: F401
-    except (ImportError, RuntimeError) as error:
-        interrupted_by(error)
-        raise DeviceError("MuJoCo cannot be imported", found=error, hint="Check the variable MUJOCO_GL") from error
 
 
 def _row(name: str, has_policy: bool) -> dict[str, Any]:
@@ -85,13 +78,13 @@ def _list_table(report: dict[str, Any]) -> str:
 
 @sim.command(context_settings=HELP_NAMES)
 @click.argument("sim", metavar="SIM", shell_complete=complete_sims)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def show(sim: str, as_json: bool) -> None:
     """Print what SIM holds: a bundled sim, a folder with a task.toml, or a scene (.xml).
 
     The scene is shown as its file has it; `edgert run policy` gives its joints the gains of the policy.
     """
-    _need_mujoco()
+    check_mujoco()
     from edgert.sim.describe import describe_scene
     from edgert.task.describe import describe_task
     from edgert.task.task import load_task

@@ -9,13 +9,14 @@ import click
 
 from edgert import __version__
 from edgert.cli.main import HELP_NAMES, write
+from edgert.cli.running import json_option
 
 _REQUIRED = ("numpy", "mujoco", "onnx", "gymnasium", "array-api-compat", "click", "rich")
 _OPTIONAL = ("pyarrow", "av", "torch", "warp-lang", "mujoco-warp")
 
 
 @click.command(context_settings=HELP_NAMES)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def version(as_json: bool) -> None:
     """Say which edgert, Python and packages are installed here."""
     from edgert.device.installation import installed_version

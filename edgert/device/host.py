@@ -1,4 +1,4 @@
-"""What the host allows a control loop: graphics, scheduling, locked memory, clock, CPU limits, disk, text encoding.
+"""What the host allows a control loop: scheduling, locked memory, clock, CPU limits, disk, text encoding.
 
 Each function judges one thing and changes nothing. `root` stands for "/", so that a test brings a tree of its own; on
 a host without such files (a virtual machine, a container) what cannot be seen is said and counts as ok.
@@ -13,9 +13,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
@@ -29,11 +28,6 @@ COARSE_CLOCK_S: Final = 1e-6
 """Latencies are told in µs: a coarser clock cannot measure them."""
 
 _CAP_IPC_LOCK: Final = 14  # linux/capability.h
-_LIBRARIES: Final = ("usr/lib", "usr/lib64", "usr/local/lib", "lib", "lib64", "usr/lib/*-linux-*", "lib/*-linux-*")
-_GL_PACKAGES: Final = "apt install libegl1 libegl-mesa0 libgl1-mesa-dri (or libosmesa6)"
-_GL_OFF: Final = ("disable", "disabled", "off", "false", "0")
-_GL_KNOWN: Final = (*_GL_OFF, "", "enable", "enabled", "on", "true", "1", "glfw", "glx", "egl", "osmesa")
-"""What MuJoCo 4 takes on Linux."""
 _SLOW_CLOCKS: Final = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
 
@@ -45,39 +39,6 @@ class Check:
     status: Status
     found: str
     fix: str = ""
-
-
-def graphics(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Check:
-    """Whether MuJoCo can render without a display, by the libraries that are there and by `MUJOCO_GL`."""
-    chosen = environ.get("MUJOCO_GL", "")
-    wanted = chosen.lower().strip()
-    said = f"MUJOCO_GL={chosen}" if chosen else "MUJOCO_GL not set"
-    if wanted not in _GL_KNOWN:
-        return Check(
-            name="gl",
-            status="fail",
-            found=f"{said}, with which MuJoCo cannot be imported",
-            fix="Set MUJOCO_GL to egl, osmesa, glfw or disable, or unset it",
-        )
-    libraries = {"egl": _egl(root, environ), "osmesa": _library("libOSMesa.so.*", root, environ)}
-    there = [f"{name} {path}" for name, path in libraries.items() if path is not None]
-    found = f"{', '.join(there) or 'no EGL or OSMesa library'}; {said}"
-    if not there or (wanted in libraries and libraries[wanted] is None):
-        return Check(name="gl", status="warn", found=f"{found}: no pictures or video", fix=_GL_PACKAGES)
-    return Check(name="gl", status="ok", found=found)
-
-
-def _egl(root: Path, environ: Mapping[str, str]) -> Path | None:
-    """The EGL library; the vendor-neutral one is nothing without that of a vendor."""
-    egl = _library("libEGL.so.1", root, environ)
-    neutral = _library("libGLdispatch.so.0", root, environ)
-    return egl if neutral is None or _library("libEGL_*.so.0", root, environ) is not None else None
-
-
-def _library(pattern: str, root: Path, environ: Mapping[str, str]) -> Path | None:
-    own = [Path(folder) for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    system = (folder for place in _LIBRARIES for folder in sorted(root.glob(place)))
-    return next((path for folder in chain(own, system) for path in sorted(folder.glob(pattern))), None)
 
 
 def fifo_allowed() -> bool:

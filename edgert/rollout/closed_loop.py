@@ -22,13 +22,15 @@ from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
-from edgert.rollout.log import EpisodeLog
-from edgert.rollout.options import RolloutOptions, check_options, command_of, described, overridden, task_of
+from edgert.rollout.log import RAN_OUT, STOPPED, EpisodeLog, finished
+from edgert.rollout.options import RolloutOptions, all_alike, check_options, command_of, described, overridden, task_of
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
 from edgert.rollout.tally import EpisodeResult, Stretch, Tally, outcomes, tracking
 from edgert.sim.protocol import Mask
+from edgert.sim.scene import drive_summary
 from edgert.tables import MAX_MAGNITUDE
+from edgert.task.notes import beginning, differences, meaning, outside, overrides
 from edgert.task.task import Task
 from edgert.task.worlds import Worlds
 
@@ -65,7 +67,8 @@ class RolloutSession:
 
     def columns(self) -> list[Column]:
         """What a recording of this run holds, besides `INDEX`."""
-        return columns(self.policy, self.worlds.scene.model, len(self.task.contract.joints), rewarded=True)
+        joints, model = len(self.task.contract.joints), self.worlds.scene.model
+        return columns(self.policy, model, joints, rewarded=bool(self.task.rewards), judged=True)
 
     def run(
         self,
@@ -84,14 +87,16 @@ class RolloutSession:
         started = time.perf_counter()
         loop = _Loop(self, sink)
         outcome, done = "completed", 0
-        while done < self.steps:
-            if stop():
-                outcome = "interrupted"
-                break
-            loop.step(last=done + 1 == self.steps)
-            done += 1
-            progress(done, self.steps)
-        loop.close()
+        with finished(loop.close):
+            while done < self.steps:
+                if stop():
+                    outcome = "interrupted"
+                    break
+                loop.step(last=done + 1 == self.steps)
+                done += 1
+                progress(done, self.steps)
+            loop.close(STOPPED if outcome == "interrupted" else RAN_OUT)
+        loop.tally.finish()
         return Rollouts(
             episodes=loop.tally.episodes,
             stretches=loop.tally.stretches,
@@ -112,7 +117,6 @@ class RolloutSession:
             "real_time_factor": n * seconds / result.wall_s if result.wall_s > 0.0 else 0.0,
             "outcome": result.outcome,
             **outcomes(result.episodes, judged=self.task.success is not None),
-            **({} if self.task.rewards else {"returns": None}),
             "tracking": None if contract.command is None else tracking(result.stretches, contract.command.keys),
             "notes": self.notes,
         }
@@ -121,7 +125,7 @@ class RolloutSession:
     def folder(self, path: Path) -> FolderSink:
         """A sink that records this run into the folder `path`; close it after the run."""
         task = self.task
-        header = recording_header(self.header(), contract=task.contract, model=self.worlds.scene.model, task=task)
+        header = recording_header(self.header(), contract=task.contract, scene=task.scene, task=task)
         return FolderSink(path, self.columns(), header)
 
     def header(self) -> dict[str, Any]:
@@ -173,7 +177,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             found=", ".join(contract.inputs),
             expected="one input, as rollouts feed only that",
         )
-    notes = [f"{name} overridden by {source}" for name, source in (each.split(": ", 1) for each in loaded.overrides)]
+    notes = [*overrides(loaded.overrides), *meaning(contract)]
     task = task_of(options.sim, options.model, loaded, options.seconds)
     command = command_of(options, task, notes)
     steps = max(1, round((options.seconds or task.episode_s) * contract.control_hz))
@@ -183,8 +187,13 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             Worlds(task, options.num_envs, nthread=options.nthread, randomise=True, command=command)
         )
         policy = resources.enter_context(OnnxPolicy(loaded, device, options.num_envs, every_output=every_output))
+        notes += [drive_summary(worlds.scene, "contract"), beginning(worlds.scene, task), *differences(contract, task)]
+        if command is not None and contract.command is not None:
+            notes += outside(contract.command, command)
         if policy.runs > 1:
-            notes.append(f"the model's batch is fixed: it runs {policy.runs} times for one step of all worlds")
+            notes.append(f"the model takes fewer worlds at a time: it runs {policy.runs} times for one step of all")
+        if all_alike(task, command):
+            notes.append("warning: nothing differs between the worlds: they are one sample, whatever their number")
         return RolloutSession(
             options=options,
             loaded=loaded,
@@ -226,7 +235,7 @@ class _Loop:
         truncated = (worlds.steps >= self._episode_steps) & ~ended
         log.moved(ended, truncated)
         worlds.resample()
-        self.tally.commanded()
+        self.tally.commanded(~ended)
         self._observation = worlds.observe()
         done = ended | truncated
         if done.any():
@@ -250,10 +259,9 @@ class _Loop:
         self.tally.begin(mask)
         self._log.begun(mask)
 
-    def close(self) -> None:
-        """The run is over."""
-        self._log.close(self._observation)
-        self.tally.finish()
+    def close(self, reason: str) -> None:
+        """The run is over, or broken off; episodes that go on end for that reason."""
+        self._log.close(self._observation, reason)
 
 
 class _NoLog:
@@ -264,7 +272,7 @@ class _NoLog:
     def acted(self, latency_ns: int) -> None: ...
     def moved(self, terminated: Mask, truncated: Mask) -> None: ...
     def ended(self, observation: npt.NDArray[Any], results: dict[int, EpisodeResult]) -> None: ...
-    def close(self, observation: npt.NDArray[Any]) -> None: ...
+    def close(self, observation: npt.NDArray[Any], reason: str) -> None: ...
 
 
 class _Log(_NoLog):
@@ -303,7 +311,8 @@ class _Log(_NoLog):
     def moved(self, terminated: Mask, truncated: Mask) -> None:
         put = self._log.recorder.put
         put("target", self._worlds.target())
-        put("reward", self._worlds.reward)
+        if "reward" in self._log.wanted:
+            put("reward", self._worlds.reward)
         put("terminated", terminated)
         put("truncated", truncated)
         self._log.recorder.next()
@@ -317,6 +326,6 @@ class _Log(_NoLog):
             }
         )
 
-    def close(self, observation: npt.NDArray[Any]) -> None:
+    def close(self, observation: npt.NDArray[Any], reason: str) -> None:
         self.seen(observation)
-        self._log.close(self._worlds.steps)
+        self._log.close(self._worlds.steps, reason)

@@ -11,8 +11,8 @@ from edgert.policy import OnnxPolicy
 from edgert.rollout.sink import Column
 
 
-def columns(policy: OnnxPolicy, model: Any, njoint: int, *, rewarded: bool) -> list[Column]:
-    """The columns of a recorded closed loop; `rewarded`: with reward and flags."""
+def columns(policy: OnnxPolicy, model: Any, njoint: int, *, rewarded: bool, judged: bool) -> list[Column]:
+    """The columns of a recorded closed loop; `rewarded`: with a reward, `judged`: with flags of how it ended."""
 
     def one(name: str, array: npt.NDArray[Any], *, final: bool = False) -> Column:
         return Column(name=name, dtype=array.dtype, shape=array.shape[1:], final=final)
@@ -28,8 +28,9 @@ def columns(policy: OnnxPolicy, model: Any, njoint: int, *, rewarded: bool) -> l
     result.append(Column(name="state.qvel", dtype=real, shape=(model.nv,), final=True))
     result += [one(f"output.{name}", array) for name, array in policy.out.items() if name != output]
     if rewarded:
-        flag = np.dtype(np.bool_)
         result.append(Column(name="reward", dtype=real))
+    if judged:
+        flag = np.dtype(np.bool_)
         result += [Column(name=name, dtype=flag) for name in ("terminated", "truncated")]
     result.append(Column(name="latency_ns", dtype=np.dtype(np.int64)))
     return result

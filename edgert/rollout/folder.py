@@ -50,16 +50,18 @@ def check_folder(path: Path) -> None:
     """Refuse a place for a recording before anything runs: no pyarrow, not a folder, or a folder of other things."""
     import_arrow()
     try:
-        entries = [entry.name for entry in path.iterdir()] if path.exists() else []
+        try:
+            above, entries = path, [entry.name for entry in path.iterdir()]
+        except FileNotFoundError:
+            above, entries = next(folder for folder in path.absolute().parents if folder.exists()), []
         if entries and not any(name.endswith(SUFFIX) for name in entries):
             raise UnsupportedError(
                 f"folder {path} holds other things than a recording",
                 found=", ".join(sorted(entries)[:4]),
                 expected="a new or empty folder, or one that was recorded into before",
             )
-        path.mkdir(parents=True, exist_ok=True)
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise UnsupportedError(f"folder {path} cannot be written to", hint="Check its permissions")
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise UnsupportedError(f"folder {above} cannot be written to", hint="Check its permissions")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise UnsupportedError(
             f"cannot record into {path}", found=getattr(error, "strerror", None) or error, expected="a folder"
@@ -74,6 +76,11 @@ class FolderSink(Closes):
         columns: besides `INDEX`.
         header: JSON data about the whole run: digests, device, rate …
 
+    Attributes:
+        path: the file.
+        epoch: what names the run.
+        steps: rows taken, but for final ones.
+
     Raises:
         UnsupportedError: no pyarrow, or the folder cannot be used.
     """
@@ -84,6 +91,7 @@ class FolderSink(Closes):
         self.columns = (*INDEX, *columns)
         self.epoch = secrets.token_hex(8)
         self.acknowledged = 0
+        self.steps = 0
         self._written = 0
         self._types = {column.name: _type(self._arrow, column) for column in self.columns}
         self._events: dict[str, dict[str, Any]] = {"begin": {}, "end": {}}
@@ -98,11 +106,14 @@ class FolderSink(Closes):
         self._schema = self._arrow.schema(
             [self._arrow.field(name, kind) for name, kind in self._types.items()], metadata={RECORDING_KEY: about}
         )
-        counter = 1 + max((_counter(entry.name) for entry in path.iterdir()), default=0)
-        self.path = path / f"{counter:06d}-{self.epoch}{SUFFIX}"
+        self.path = path
         try:
+            path.mkdir(parents=True, exist_ok=True)
+            counter = 1 + max((_counter(entry.name) for entry in path.iterdir()), default=0)
+            self.path = path / f"{counter:06d}-{self.epoch}{SUFFIX}"
             self._file = self.path.open("xb")
             self._writer = self._arrow.ipc.new_stream(self._file, self._schema)
+            self._file.flush()
         except OSError as error:
             raise _refused(self.path, error) from error
 
@@ -138,6 +149,7 @@ class FolderSink(Closes):
         ]
         self._put(arrow.record_batch(arrays, schema=self._schema))
         self._written += count
+        self.steps += 0 if final else count
 
     def _put(self, batch: Any) -> None:
         metadata = None

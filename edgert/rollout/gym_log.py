@@ -10,7 +10,7 @@ import numpy as np
 
 from edgert.rollout.folder import FolderSink
 from edgert.rollout.gym_env import EnvSession, EnvStep
-from edgert.rollout.log import EpisodeLog
+from edgert.rollout.log import RAN_OUT, EpisodeLog
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
 
@@ -95,13 +95,13 @@ class EnvLog:
             self._steps[ended] = 0
             self._returns[ended] = 0.0
 
-    def finish(self) -> None:
-        """The run is over; episodes that go on are interrupted, but the one that was stopped for safety."""
+    def finish(self, reason: str = RAN_OUT) -> None:
+        """The run is over, or broken off; episodes that go on end for that reason, but the one that was stopped."""
         self._put_final()
         stopped = self._session.stopped
         if stopped is not None and self._log.open[stopped]:
             self._log.end({stopped: self._so_far("safety_stop", stopped)})
-        self._log.close(self._steps)
+        self._log.close(self._steps, reason)
 
     def _so_far(self, outcome: str, world: int) -> dict[str, Any]:
         total = float(self._returns[world])

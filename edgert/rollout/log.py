@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from edgert.errors import EdgertError, one_line
 from edgert.rollout.recorder import Recorder
 from edgert.rollout.sink import Sink
+
+RAN_OUT: Final = "the run ended here"
+STOPPED: Final = "stopped by the operator"
+
+
+@contextmanager
+def finished(close: Callable[[str], None]) -> Iterator[None]:
+    """Whatever breaks a run off, `close` is called with the reason, so that what was recorded is kept."""
+    try:
+        yield
+    except BaseException as error:
+        reason = STOPPED if isinstance(error, KeyboardInterrupt) else one_line(f"{type(error).__name__}: {error}")
+        with suppress(EdgertError):  # such as a disk that is full: the first error is the one to tell
+            close(reason)
+        raise
 
 
 class EpisodeLog:
@@ -31,6 +48,7 @@ class EpisodeLog:
         self._worlds = np.arange(nworld)
         self._episode = np.zeros(nworld, np.int64)
         self._open = np.zeros(nworld, np.bool_)
+        self._count = np.zeros(nworld, np.int64)
         self._next = 0
 
     @property
@@ -42,8 +60,10 @@ class EpisodeLog:
         """New episodes begin in the worlds of the mask."""
         for world in np.flatnonzero(mask).tolist():
             self._episode[world] = self._next
-            self._sink.begin(self._next, {"world": world, "seed": self._seed + world})
+            about = {"world": world, "seed": self._seed + world, "in_world": int(self._count[world])}
+            self._sink.begin(self._next, about)
             self._next += 1
+        self._count += mask
         self._open |= mask
 
     def put_index(self, steps: npt.NDArray[Any]) -> None:
@@ -60,9 +80,11 @@ class EpisodeLog:
         self.recorder.finish({int(self._episode[world]): info for world, info in infos.items()}, worlds)
         self._open[worlds] = False
 
-    def close(self, steps: npt.NDArray[Any]) -> None:
+    def close(self, steps: npt.NDArray[Any], reason: str) -> None:
         """Episodes that go on end here as interrupted; their final rows have been put. Nothing is kept back."""
         left = np.flatnonzero(self._open).tolist()
         if left:
-            self.end({world: {"outcome": "interrupted", "steps": int(steps[world])} for world in left})
+            self.end(
+                {world: {"outcome": "interrupted", "reason": reason, "steps": int(steps[world])} for world in left}
+            )
         self.recorder.flush()

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from edgert import assets
+from edgert.contract.spec import Range
 from edgert.errors import ContractError, RobotError, UnsupportedError
 from edgert.files import is_path
 from edgert.policy import LoadedPolicy
 from edgert.sim.batch import check_count
 from edgert.tables import MAX_MAGNITUDE, is_number
-from edgert.task.task import Randomisation, Range, Task, load_task, scene_task
+from edgert.task.task import Randomisation, Task, load_task, scene_task
 
 MAX_WORLDS: Final = 1_000_000
 MAX_SECONDS: Final = 86_400.0
@@ -121,6 +122,13 @@ def overridden(options: RolloutOptions, task: Task) -> Randomisation:
     if options.delay is not None:
         changes["delay_s"] = options.delay
     return replace(base, **changes)
+
+
+def all_alike(task: Task, command: tuple[float, ...] | None) -> bool:
+    """Whether every world does the same: nothing is drawn at a reset, nor on the way."""
+    drawn = task.command is not None and command is None
+    spread = any(getattr(task.reset, name) not in (0.0, {}) for name in task.reset.__slots__)
+    return not drawn and not spread and not described(task.randomise)
 
 
 def described(randomise: Randomisation) -> dict[str, Any]:

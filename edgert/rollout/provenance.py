@@ -7,12 +7,15 @@ import platform
 import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
 
 from edgert.contract.spec import Contract
+from edgert.device.onnxruntime import installed_runtimes
+from edgert.sim.scene import compile_spec, load_spec
 from edgert.task.task import Task
 
 _PACKAGES = ("edgert", "mujoco", "numpy", "onnx", "gymnasium")
@@ -22,27 +25,30 @@ def recording_header(
     header: Mapping[str, Any],
     *,
     contract: Contract | None = None,
-    model: mujoco.MjModel | None = None,
+    scene: Path | None = None,
     task: Task | None = None,
     clock: str = "simulated",
 ) -> dict[str, Any]:
     """The header of a recording: what a run says of itself, and what is needed to trust and to replay it.
 
-    `clock` says what `t_ns` counts: "monotonic" of the host, or "simulated". The wall clock is a remark, never an
-    order: an edge computer's may say 1970.
+    Files are named by their full paths, as a recording is read from anywhere. `clock` says what `t_ns` counts:
+    "monotonic" of the host, or "simulated". The wall clock is a remark, never an order: that of an edge computer may
+    say 1970.
     """
     result = {**header, "clock": clock, "wall_time_ns": time.time_ns(), "versions": _versions()}
+    result["runtime"] = ", ".join(installed_runtimes())
+    result |= {name: str(Path(header[name]).resolve()) for name in ("policy", "scene") if name in header}
     if contract is not None:
         result["contract"] = contract.to_document()
-    if model is not None:
-        result["scene_sha256"] = model_sha256(model)
+    if scene is not None:
+        result["scene_sha256"] = model_sha256(compile_spec(load_spec(scene), scene))
     if task is not None and task.sha256:
         result["task_sha256"] = task.sha256
     return result
 
 
 def model_sha256(model: mujoco.MjModel) -> str:
-    """Digest of a compiled model with its actuators, meshes and all: what really was simulated, by this MuJoCo."""
+    """Digest of a compiled scene as its file says it, meshes and all. Another MuJoCo may compile other bytes."""
     data = np.zeros(mujoco.mj_sizeModel(model), np.uint8)
     mujoco.mj_saveModel(model, None, data)
     return hashlib.sha256(data.tobytes()).hexdigest()

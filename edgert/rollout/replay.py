@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.device import find_device
+from edgert.device.onnxruntime import installed_runtimes
 from edgert.errors import ContractError, IntegrityError
 from edgert.policy import OnnxModel
 from edgert.policy.load import locate
@@ -18,6 +20,7 @@ from edgert.policy.model import PolicyFile, read_policy
 from edgert.policy.network import OnnxNetwork, Tensor
 from edgert.rollout.recording import Episode
 
+MAX_BATCH_BYTES: Final = 1 << 30
 MAX_WAVE: Final = 256
 """Most episodes whose observations are held at once."""
 Array = npt.NDArray[Any]
@@ -31,11 +34,15 @@ class Replay:
     steps: int
     different: int
     """Steps whose action has another bit anywhere."""
-    max_difference: float
-    """Largest difference of any number of an action, in the raw network output's unit."""
+    max_difference: float | None
+    """Largest difference of any number of an action, in the raw network output's unit; None where none is finite."""
     first: int | None
     """First step that differs."""
     provider: str
+    ran_on: str
+    """Provider, runtime and chip that it ran on now."""
+    recorded_on: str
+    """Those that it ran on when it was recorded."""
 
     @property
     def same(self) -> bool:
@@ -65,13 +72,19 @@ def replay(
         EdgertError: the policy is not there, is another one, or does not take these observations.
     """
     total, done = sum(episode.steps for episode in episodes), 0
+    if total == 0:
+        raise IntegrityError("there is nothing to replay", found=f"{len(episodes)} episodes without a step")
     results: dict[int, Replay] = {}
-    for wave in _waves(episodes):
-        with _network(wave[0], model, device) as network:
-            replays = _replayed(wave, network)
-        results |= {each.episode.index: each for each in replays}
-        done += sum(each.steps for each in replays)
-        progress(done, total)
+    with ExitStack() as resources:
+        networks: dict[tuple[str, int], OnnxNetwork] = {}
+        for wave in _waves(episodes):
+            key = wave[0].header["epoch"], _batch(wave[0])
+            if key not in networks:
+                networks[key] = resources.enter_context(_network(wave[0], model, device))
+            replays = _replayed(wave, networks[key])
+            results |= {each.episode.index: each for each in replays}
+            done += sum(each.steps for each in replays)
+            progress(done, total)
     return [results[episode.index] for episode in episodes]
 
 
@@ -94,7 +107,13 @@ def _waves(episodes: Sequence[Episode]) -> Iterator[list[Episode]]:
 
 def _replayed(wave: list[Episode], network: OnnxNetwork) -> list[Replay]:
     (output,) = network.out
+    network.forget()
     seen, wanted = [episode.observation for episode in wave], [episode.action for episode in wave]
+    for episode, observations, actions in zip(wave, seen, wanted, strict=True):
+        if any(len(array) < len(actions) for array in observations.values()):
+            raise IntegrityError(
+                f"episode {episode.index} has actions without observations", found=f"{len(actions)} actions"
+            )
     worlds = [episode.info.get("world", 0) for episode in wave]
     given = [np.empty_like(actions) for actions in wanted]
     for step in range(max(map(len, wanted))):
@@ -105,23 +124,30 @@ def _replayed(wave: list[Episode], network: OnnxNetwork) -> list[Replay]:
         network.act(network.obs, network.out)
         for i in live:
             given[i][step] = network.out[output][worlds[i]]
-    return [_compared(*each, network.provider) for each in zip(wave, wanted, given, strict=True)]
+    return [_compared(*each, network) for each in zip(wave, wanted, given, strict=True)]
 
 
-def _compared(episode: Episode, wanted: Array, given: Array, provider: str) -> Replay:
+def _compared(episode: Episode, wanted: Array, given: Array, network: OnnxNetwork) -> Replay:
+    header = episode.header
     bits = f"u{wanted.dtype.itemsize}"
     steps = np.flatnonzero((wanted.view(bits) != given.view(bits)).any(axis=1)) if len(wanted) else np.zeros(0, int)
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.abs(wanted.astype(np.float64) - given)
-    largest = float(np.nanmax(difference)) if np.isfinite(difference).any() else 0.0
+    finite = difference[np.isfinite(difference)]
     return Replay(
         episode=episode,
         steps=len(wanted),
         different=len(steps),
-        max_difference=largest,
+        max_difference=float(finite.max()) if len(finite) else None,
         first=int(steps[0]) if len(steps) else None,
-        provider=provider,
+        provider=network.provider,
+        ran_on=_where(network.provider, ", ".join(installed_runtimes()), network.device.chip),
+        recorded_on=_where(header.get("provider"), header.get("runtime"), header.get("device_chip")),
     )
+
+
+def _where(provider: object, runtime: object, chip: object) -> str:
+    return f"{provider} of {runtime or 'an unknown onnxruntime'} on {chip}"
 
 
 def recorded_policy(episode: Episode, model: str | Path | None = None) -> PolicyFile:
@@ -177,6 +203,11 @@ def _network(episode: Episode, model: str | Path | None, device: str) -> OnnxNet
     if output not in onnx.outputs:
         raise ContractError(
             f"policy {file.path} has no output '{output}'", found=", ".join(onnx.outputs), expected="the recorded one"
+        )
+    needed = sum(array.shape[1] for array in seen.values()) * 4 * _batch(episode)
+    if needed > MAX_BATCH_BYTES:
+        raise IntegrityError(
+            "the recording asks for too large a batch", found=f"{needed} bytes", expected=f"at most {MAX_BATCH_BYTES}"
         )
     obs = onnx.arrays({name: array.shape[1] for name, array in seen.items()}, _batch(episode))
     memory = onnx.memory(pairs, obs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.errors import IntegrityError, UnsupportedError
+from edgert.rollout.provenance import model_sha256
 from edgert.rollout.recording import Episode
 from edgert.sim.scene import compile_spec, load_spec
 
@@ -30,12 +32,14 @@ def recorded_model(episode: Episode) -> mujoco.MjModel:
             expected="one of a sim or a scene",
         )
     model = compile_spec(load_spec(Path(scene)), Path(scene))
-    width = episode.qpos.shape[1]
-    if model.nq != width:
+    versions: Any = episode.header.get("versions")
+    same_mujoco = isinstance(versions, Mapping) and versions.get("mujoco") == version("mujoco")
+    digest, recorded = model_sha256(model), episode.header.get("scene_sha256")
+    if model.nq != episode.qpos.shape[1] or (same_mujoco and digest != recorded):
         raise IntegrityError(
             f"scene {scene} is not the one that was recorded",
-            found=f"{model.nq} coordinates",
-            expected=f"{width}",
+            found=f"{model.nq} coordinates, sha256 {digest[:12]}…",
+            expected=f"{episode.qpos.shape[1]}, {str(recorded)[:12]}…",
             hint="Restore the scene as it was",
         )
     return model

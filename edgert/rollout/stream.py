@@ -23,6 +23,8 @@ from edgert.rollout.folder import EVENTS_KEY, RECORDING_KEY, SCHEMA, import_arro
 from edgert.rollout.sink import INDEX
 from edgert.tables import is_number, read_json
 
+MIN_HZ: Final = 1e-3
+MAX_HZ: Final = 1e6
 MAX_WIDTH: Final = 1 << 20
 """Most numbers of one column in one row."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
@@ -100,7 +102,7 @@ class Stream:
         if len(types) < len(schema):
             wrong.append("a name more than once")
         hz: Any = self.header.get("control_hz")
-        if not is_number(hz) or not hz > 0:
+        if not is_number(hz) or not MIN_HZ <= hz <= MAX_HZ:
             wrong.append("no control_hz")
         if not isinstance(self.header.get("epoch"), str):
             wrong.append("no epoch")

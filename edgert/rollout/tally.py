@@ -29,7 +29,8 @@ class EpisodeResult:
     steps: int
     outcome: str
     """completed, success, fell or safety_stop."""
-    episode_return: float
+    episode_return: float | None
+    """None for a task without rewards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +84,9 @@ class Tally:
         else:  # now, as the command may change before the stretch is closed
             self._distance = worlds.goal_distance()
 
-    def commanded(self) -> None:
-        """Commands may have changed."""
-        changed = np.any(self._worlds.command != self._command, axis=1)
+    def commanded(self, active: Mask) -> None:
+        """Commands may have changed; those that fell or stopped, outside `active`, followed none to its end."""
+        changed = np.any(self._worlds.command != self._command, axis=1) & active
         if changed.any():
             self._close(changed)
             self._forget(changed)
@@ -106,14 +107,15 @@ class Tally:
                 world=world,
                 steps=int(worlds.steps[world]),
                 outcome=outcome,
-                episode_return=float(self._return[world]),
+                episode_return=float(self._return[world]) if worlds.task.rewards else None,
             )
         self.episodes += results.values()
         return results
 
     def finish(self) -> None:
-        """The run is over: what was followed until now counts."""
-        self._close(np.ones(self._worlds.nworld, np.bool_))
+        """The run is over: what was followed until now counts, but for positions that there was no time to reach."""
+        if self._twist:
+            self._close(np.ones(self._worlds.nworld, np.bool_))
 
     def _close(self, mask: Mask) -> None:
         if not self._command.shape[1]:
@@ -147,7 +149,7 @@ def outcomes(episodes: list[EpisodeResult], *, judged: bool) -> dict[str, Any]:
         "falls": counts["fell"],
         "fall_rate": rate(counts["fell"], total),
         "safety_stops": counts["safety_stop"],
-        "returns": summary([e.episode_return for e in episodes]),
+        "returns": summary([e.episode_return for e in episodes if e.episode_return is not None]),
         "episode_length": summary([e.steps for e in episodes]),
     }
     if judged:

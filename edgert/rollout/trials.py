@@ -12,20 +12,24 @@ from edgert.rollout.closed_loop import open_rollouts
 from edgert.rollout.options import RolloutOptions, task_of
 from edgert.task.trials import Trials
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[int, int], None]
+"""Called with (control steps done, in all)."""
 
 
 def run_trials(
     options: RolloutOptions,
     *,
-    progress: Progress = lambda name, done, total: None,
+    progress: Callable[[str, int, float], Progress] = lambda name, worlds, period_s: lambda done, total: None,
+    say: Callable[[str], None] = lambda text: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Run every trial of the task that `options` name, under the conditions of the trials.
 
     Args:
         options: model, sim, contract, seed, device and nthread count, and nothing else.
-        progress: called with (name of the trial, control steps done, in all).
+        progress: called with (name of a trial, worlds, control period in s) when it begins; gives what is called on
+            its way.
+        say: called with what the user should know before the first trial, a line each.
         stop: True ends the run as interrupted.
 
     Returns:
@@ -55,12 +59,18 @@ def run_trials(
             randomise=True,
         )
         with open_rollouts(row_options) as session:
-            result = session.run(progress=lambda done, total, name=name: progress(name, done, total), stop=stop)  # type: ignore[misc]
+            if not header:
+                for note in session.notes:
+                    say(note)
+                say(f"{len(trials.commands) + 1} trials of {trials.num_envs} worlds on {session.device.name}")
+            told = progress(name, trials.num_envs, task.contract.period_s)
+            result = session.run(progress=told, stop=stop)
             report = session.report(result)
-            header = session.header() | {"seconds": report["seconds"], "notes": session.notes}
+            if result.outcome == "completed" or not header:
+                header = session.header() | {"seconds": report["seconds"], "notes": session.notes}
         if result.outcome == "interrupted":
             break
-        missed = judged(trials, report)
+        missed = judged(trials, report, still=command is not None and not any(command))
         mine = {key: value for key, value in report.items() if key not in header}
         rows.append({"name": name, "passed": not missed, "missed": missed, **mine})
     complete = len(rows) == len(trials.commands) + 1
@@ -72,8 +82,11 @@ def run_trials(
     }
 
 
-def judged(trials: Trials, report: dict[str, Any]) -> list[str]:
-    """The bars that a trial missed, each in words; a bar without a measurement is missed."""
+def judged(trials: Trials, report: dict[str, Any], *, still: bool = False) -> list[str]:
+    """The bars that a trial missed, each in words; a bar without a measurement is missed.
+
+    `still`: the command was zero, so that a drift must have been measured; drawn commands may hold no zero.
+    """
     missed = []
     if trials.max_falls is not None and report["falls"] + report["safety_stops"] > trials.max_falls:
         missed.append(f"{report['falls'] + report['safety_stops']} falls, at most {trials.max_falls}")
@@ -87,8 +100,9 @@ def judged(trials: Trials, report: dict[str, Any]) -> list[str]:
         if worst is None or not worst <= bar:
             missed.append(f"{key} error {_shown(worst)}, at most {bar:g}")
     drift = tracking.get("drift_m_s", {}).get("worst")
-    if trials.max_drift_m_s is not None and drift is not None and not drift <= trials.max_drift_m_s:
-        missed.append(f"drift {drift:.3f} m/s, at most {trials.max_drift_m_s:g}")
+    limit = trials.max_drift_m_s
+    if limit is not None and (still if drift is None else not drift <= limit):
+        missed.append(f"drift {_shown(drift)} m/s, at most {limit:g}")
     return missed
 
 

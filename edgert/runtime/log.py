@@ -39,6 +39,7 @@ class RunLog:
         self._seen = [(name, array) for name, array in seen.items() if name in wanted]
         self._done = [(name, array) for name, array in done.items() if name in wanted]
         self._timed = "latency_ns" in wanted
+        self._ticks = 0
         sink.begin(0, {"world": 0, "seed": session.options.seed, "command": list(session.command)})
 
     def tick(self, step: int, trace: Trace) -> None:
@@ -50,11 +51,12 @@ class RunLog:
         if self._timed:
             recorder.put("latency_ns", trace.latency_ns[step])
         recorder.next()
+        self._ticks += 1
 
-    def finish(self, trace: Trace) -> None:
+    def finish(self, outcome: str, reason: str) -> None:
         """The run is over: the body's last state is the final observation."""
-        self._see(trace.steps)
-        info = {"outcome": trace.outcome, "reason": trace.reason, "steps": trace.steps}
+        self._see(self._ticks)
+        info = {"outcome": outcome, "reason": reason, "steps": self._ticks}
         self._recorder.finish({0: info}, np.array([0]))
         self._recorder.flush()
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from edgert.clock import Clock, MonotonicClock, Rate
 from edgert.contract.plan import rotate_to_body
 from edgert.contract.state import RobotState
-from edgert.errors import ContractError, UnsupportedError
+from edgert.errors import ContractError, EdgertError, UnsupportedError
 from edgert.robot.protocol import SimulatedRobot
 from edgert.runtime.controller import Controller
 
@@ -62,6 +62,8 @@ class Trace:
     outcome: Outcome = "completed"
     reason: str = ""
     warnings: dict[str, int] = field(default_factory=dict)
+    unrecorded: EdgertError | None = None
+    """Why the run could not be recorded to its end."""
 
     def commanded(self, latency_ns: int, *, late: bool) -> None:
         """A tick was commanded."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, get_args
@@ -17,11 +17,12 @@ import numpy as np
 
 from edgert.contract.spec import Contract
 from edgert.device import Device, find_device
-from edgert.errors import ContractError, UnsupportedError
+from edgert.errors import ContractError, EdgertError, UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
 from edgert.robot import SimRobot
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
+from edgert.rollout.log import finished
 from edgert.rollout.options import default_command, default_sim
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
@@ -29,12 +30,12 @@ from edgert.runtime import summary
 from edgert.runtime.controller import Controller
 from edgert.runtime.log import RunLog
 from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
-from edgert.runtime.notes import beginning, differences, meaning
 from edgert.sim.actuators import Actuators
 from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene, build, drive_summary, physics_steps
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import ResetDraws, spread
+from edgert.task.notes import beginning, differences, meaning, outside, overrides
 from edgert.task.task import Task, fall_below, load_task
 
 MAX_SECONDS = 86_400.0
@@ -86,7 +87,8 @@ class Session:
     ) -> Trace:
         """Run the loop from the initial state to its end; see `run_loop`.
 
-        Each of the sinks, made for `columns()` or some of them, gets the run as one episode.
+        Each of the sinks, made for `columns()` or some of them, gets the run as one episode, whatever ends it. If one
+        fails after the run, `Trace.unrecorded` says so.
         """
         self.robot.reset(*self.start)
         self.controller.reset()
@@ -97,31 +99,39 @@ class Session:
                 log.tick(step, trace)
             tick(step, trace)
 
-        trace = run_loop(
-            self.robot,
-            self.controller,
-            steps=self.steps,
-            nstep=self.nstep,
-            real_time=self.options.real_time,
-            fall=self.fall,
-            stop=stop,
-            tick=each if logs else tick,
-        )
+        def finish(reason: str, outcome: str = "interrupted") -> None:
+            for log in logs:
+                log.finish(outcome, reason)
+
+        with finished(finish):
+            trace = run_loop(
+                self.robot,
+                self.controller,
+                steps=self.steps,
+                nstep=self.nstep,
+                real_time=self.options.real_time,
+                fall=self.fall,
+                stop=stop,
+                tick=each if logs else tick,
+            )
         trace.warnings = self.robot.warnings()
-        for log in logs:
-            log.finish(trace)
+        try:
+            finish(trace.reason, trace.outcome)
+        except EdgertError as error:
+            trace.unrecorded = error
         return trace
 
     def columns(self) -> list[Column]:
         """What a recording of this run holds, besides the columns of every recording."""
-        return columns(self.policy, self.robot.scene.model, len(self.loaded.contract.joints), rewarded=False)
+        joints, model = len(self.loaded.contract.joints), self.robot.scene.model
+        return columns(self.policy, model, joints, rewarded=False, judged=False)
 
     def folder(self, path: Path) -> FolderSink:
         """A sink that records this run into the folder `path`; close it after the run."""
         header = recording_header(
             self.header(),
             contract=self.loaded.contract,
-            model=self.robot.scene.model,
+            scene=self.robot.scene.path,
             task=self.task,
             clock="monotonic" if self.options.real_time else "simulated",
         )
@@ -170,17 +180,18 @@ class Session:
             "physics_warnings": trace.warnings,
             "metrics": summary.metrics(trace, self.command if twist else (), motion.get("mean_velocity")),
         }
-        distance = None if twist else self._goal_distance()
+        distance = self.goal_distance()
         if distance is not None:
             report["metrics"]["goal_error_m"] = distance
         return report | motion | ({"command": list(self.command)} if self.command else {})
 
-    def _goal_distance(self) -> float | None:
-        """Last distance of the end effector from the commanded position, m; None without either."""
-        sensors = self.robot.allocate().sensors
-        if not self.command or "ee_pos" not in sensors:
+    def goal_distance(self) -> float | None:
+        """Present distance of the end effector from the commanded position, m; None without either."""
+        spec = self.loaded.contract
+        sensors = [term.sensors[0] for each in spec.inputs.values() for term in each.terms if term.name == "ee_pos"]
+        if spec.command is None or spec.command.kind != "position" or not sensors:
             return None
-        return float(np.linalg.norm(sensors["ee_pos"][0] - self.command))
+        return float(np.linalg.norm(self.robot.allocate().sensors[sensors[0]][0] - self.command))
 
     def close(self) -> None:
         """Damp and release everything."""
@@ -218,10 +229,14 @@ def open_session(options: RunOptions) -> Session:
     nstep = physics_steps(contract.control_hz, scene)
     steps = max(1, round(options.seconds * contract.control_hz))
     check_ticks(steps)
-    notes = [f"{field} overridden by {source}" for field, source in (o.split(": ", 1) for o in loaded.overrides)]
-    notes += [*meaning(contract), drive_summary(scene, options.actuators), beginning(scene, task)]
+    notes = [
+        *overrides(loaded.overrides),
+        *meaning(contract),
+        drive_summary(scene, options.actuators),
+        beginning(scene, task),
+    ]
     if task is not None:
-        notes += differences(contract, task)
+        notes += differences(contract, replace(task, trained=task.contract))
     command = _command(options, contract, notes)
     with ExitStack() as resources:
         policy = resources.enter_context(OnnxPolicy(loaded, device, every_output=options.every_output))
@@ -285,12 +300,7 @@ def _command(options: RunOptions, contract: Contract, notes: list[str]) -> tuple
             )
         return ()
     command = default_command(spec.kind, spec.ranges) if options.command is None else options.command
-    for key, value, trained in zip(spec.keys, command, spec.ranges, strict=True):
-        if trained is not None and not trained[0] <= value <= trained[1]:
-            name = key.split("_")[0]
-            notes.append(
-                f"warning: command {name} = {value:g} is outside the trained range {trained[0]:g} … {trained[1]:g}"
-            )
+    notes += outside(spec, command)
     return command
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edgert import assets
 from edgert.contract.document import check_schema, overlay, parse_contract
-from edgert.contract.spec import Contract
+from edgert.contract.spec import Contract, Range
 from edgert.errors import ContractError
 from edgert.files import is_path
 from edgert.sim.actuators import some
@@ -23,7 +23,6 @@ from edgert.task.rewards import REWARDS, RewardTerm
 from edgert.task.success import SuccessRule, read_success
 from edgert.task.trials import Trials, read_trials
 
-Range = tuple[float, float]
 MAX_EPISODE_S = 86_400.0
 FALLEN_TILT_RAD = 1.0
 FALLEN_HEIGHT = 0.5
@@ -118,6 +117,8 @@ class Task:
     trials: Trials | None = None
     sha256: str = ""
     """Digest of the task's file, "" for a task that has none."""
+    trained: Contract | None = None
+    """The contract of the task's own file, where another one counts."""
 
     @property
     def episode_steps(self) -> int:
@@ -209,8 +210,10 @@ def parse_task(document: Mapping[str, object], path: Path, policy: Contract | No
         reset=_reset(table, own) if table.has("reset") else ResetRanges(),
         randomise=_randomise(table, own) if table.has("randomise") else Randomisation(),
         trials=read_trials(table.table("trials"), own, MAX_EPISODE_S) if table.has("trials") else None,
+        trained=None if policy is None else own,
     )
     table.close()
+    _check_trials(task, path)
     if (own.command is None) != (task.command is None):
         raise ContractError(
             f"{path}: [command] and [contract.command] go together",
@@ -237,6 +240,21 @@ def _check_policy(policy: Contract, own: Contract, path: Path) -> None:
             found=f"a policy for {'no command' if policy.command is None else policy.command.kind + ' commands'}",
             expected=f"one for {own.command.kind} commands",
         )
+
+
+def _check_trials(task: Task, path: Path) -> None:
+    """Refuse bars that no policy could meet, because nothing measures them."""
+    trials = task.trials
+    if trials is None:
+        return
+    twist = task.contract.command is not None and task.contract.command.kind == "twist"
+    for name, is_set, needed in (
+        ("min_success", trials.min_success is not None and task.success is None, "[success]"),
+        ("within", bool(trials.within) and not twist, "a twist as [contract.command]"),
+        ("max_drift_m_s", trials.max_drift_m_s is not None and not twist, "a twist as [contract.command]"),
+    ):
+        if is_set:
+            raise ContractError(f"{path}: key 'trials.{name}' cannot be measured", expected=needed)
 
 
 def _scene_path(table: Table, path: Path) -> Path:

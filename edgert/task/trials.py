@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from edgert.contract.spec import Contract
+from edgert.contract.spec import Contract, Range
 from edgert.tables import Table, is_number, show, type_name
 
-Range = tuple[float, float]
 MAX_WORLDS: Final = 100_000
 MAX_COMMANDS: Final = 1_000
 

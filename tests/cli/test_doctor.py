@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from edgert.cli.main import EXIT_DIFFERENCE, run
+from edgert.view import gl
 
+PROGRAM = "from edgert.cli.main import main; main()"
 NAMES = [
     "python", "packages", "onnxruntime", "extra-sync", "extra-view", "gl", "realtime", "memlock", "cpu-governor",
     "cpu-quota", "clock", "disk-state", "disk-work", "locale",
@@ -47,8 +49,34 @@ def test_a_failure_exits_5_and_says_what_to_do(capsys, monkeypatch):
     code, out, err = ran(capsys)
     assert (code, err) == (5, "")
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    at = lines.index("fail gl MUJOCO_GL=vulkan, with which MuJoCo cannot be imported")
-    assert lines[at + 1] == "→ Set MUJOCO_GL to egl, osmesa, glfw or disable, or unset it"
+    at = lines.index("fail gl MUJOCO_GL is wrong: vulkan")
+    assert lines[at + 1] == "→ Set MUJOCO_GL to one of egl, osmesa, glfw"
+
+
+@pytest.mark.parametrize("chosen", ["vulkan", "osmesa"])
+def test_a_gl_with_which_mujoco_cannot_be_imported_fails(chosen: str) -> None:
+    code = f"import sys; sys.modules['OpenGL'] = None; {PROGRAM}"  # without PyOpenGL there is no osmesa either
+    command = [sys.executable, "-c", code, "doctor", "--json"]
+    environment = os.environ | {"MUJOCO_GL": chosen}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    (failed,) = [check for check in json.loads(done.stdout)["checks"] if check["status"] == "fail"]
+    assert (done.returncode, done.stderr, failed["name"]) == (5, "", "gl")
+    assert failed["found"].startswith("MuJoCo cannot be imported: ")
+    assert failed["fix"] == "Check the variable MUJOCO_GL"
+
+
+def test_a_host_that_draws_nothing_is_warned_with_the_packages(capsys, monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(gl.choose_gl, "__defaults__", (os.environ, lambda kind: gl.MISSING))
+    code, out, _ = ran(capsys, "--json")
+    (check,) = [check for check in json.loads(out)["checks"] if check["name"] == "gl"]
+    assert code == 0
+    assert check == {
+        "name": "gl",
+        "status": "warn",
+        "found": "no pictures or video: no OpenGL library is installed that draws without a display (EGL or OSMesa)",
+        "fix": "Install libegl1 libegl-mesa0 libgl1-mesa-dri, or libosmesa6",
+    }
 
 
 def test_warnings_are_no_failure(capsys, monkeypatch):

@@ -20,46 +20,6 @@ def put(root: Path, path: str, text: str = "") -> None:
     file.write_text(text)
 
 
-LIB = "usr/lib/aarch64-linux-gnu/"
-
-
-def test_mesa_without_a_vendor_neutral_library_renders(tmp_path):
-    put(tmp_path, LIB + "libEGL.so.1")
-    check = host.graphics(tmp_path, {"MUJOCO_GL": "egl"})
-    assert check == host.Check(name="gl", status="ok", found=f"egl {tmp_path / LIB}/libEGL.so.1; MUJOCO_GL=egl")
-
-
-def test_the_neutral_library_alone_renders_nothing(tmp_path):
-    put(tmp_path, LIB + "libEGL.so.1")
-    put(tmp_path, LIB + "libGLdispatch.so.0")
-    check = host.graphics(tmp_path, {})
-    assert check == host.Check(
-        name="gl",
-        status="warn",
-        found="no EGL or OSMesa library; MUJOCO_GL not set: no pictures or video",
-        fix="apt install libegl1 libegl-mesa0 libgl1-mesa-dri (or libosmesa6)",
-    )
-    put(tmp_path, LIB + "libEGL_nvidia.so.0")
-    assert host.graphics(tmp_path, {}).status == "ok"
-
-
-@pytest.mark.parametrize(("chosen", "status"), [("", "ok"), ("osmesa", "ok"), ("OSMesa ", "ok"), ("egl", "warn")])
-def test_the_library_that_was_chosen_counts(tmp_path, chosen, status):
-    put(tmp_path, "usr/lib64/libOSMesa.so.8")
-    assert host.graphics(tmp_path, {"MUJOCO_GL": chosen}).status == status
-
-
-def test_libraries_of_a_folder_of_the_users_own_count(tmp_path):
-    put(tmp_path, "opt/gl/libOSMesa.so.8")
-    assert host.graphics(tmp_path / "empty", {"LD_LIBRARY_PATH": f"/nowhere::{tmp_path}/opt/gl"}).status == "ok"
-
-
-def test_a_gl_that_keeps_mujoco_from_being_imported_fails(tmp_path):
-    check = host.graphics(tmp_path, {"MUJOCO_GL": "vulkan"})
-    assert (check.status, check.found) == ("fail", "MUJOCO_GL=vulkan, with which MuJoCo cannot be imported")
-    assert check.fix == "Set MUJOCO_GL to egl, osmesa, glfw or disable, or unset it"
-
-
 def test_real_time_scheduling_is_what_the_trial_says():
     assert host.realtime(lambda: True).status == "ok"
     refused = host.realtime(lambda: False)

@@ -125,18 +125,18 @@ def test_episodes_of_many_worlds_are_numbered_as_they_begin() -> None:
     assert log.open.tolist() == [True, False, True]
     log.begin(np.array([False, True, False]))
     log.put_index(np.array([5, 0, 7]))
-    log.close(np.array([5, 0, 7]))
+    log.close(np.array([5, 0, 7]), "the run ended here")
     assert sink.begun == {
-        0: {"world": 0, "seed": 7},
-        1: {"world": 1, "seed": 8},
-        2: {"world": 2, "seed": 9},
-        3: {"world": 1, "seed": 8},
+        0: {"world": 0, "seed": 7, "in_world": 0},
+        1: {"world": 1, "seed": 8, "in_world": 0},
+        2: {"world": 2, "seed": 9, "in_world": 0},
+        3: {"world": 1, "seed": 8, "in_world": 1},
     }
     assert sink.ended == {
         1: {"outcome": "fell"},
-        0: {"outcome": "interrupted", "steps": 5},
-        3: {"outcome": "interrupted", "steps": 0},
-        2: {"outcome": "interrupted", "steps": 7},
+        0: {"outcome": "interrupted", "reason": "the run ended here", "steps": 5},
+        3: {"outcome": "interrupted", "reason": "the run ended here", "steps": 0},
+        2: {"outcome": "interrupted", "reason": "the run ended here", "steps": 7},
     }
     final = {name: sink.rows(name, final=True).tolist() for name in ("episode", "step", "world", "t_ns")}
     assert final == {

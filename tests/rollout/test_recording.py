@@ -15,7 +15,6 @@ import pyarrow.ipc
 import pytest
 from rollout_examples import (
     HEADER,
-    TASKS,
     Recorded,
     changed_sim,
     recorded,
@@ -33,7 +32,6 @@ from edgert.rollout import Column, FolderSink, MemorySink, RolloutOptions, open_
 from edgert.rollout.folder import MAX_EVENTS
 from edgert.rollout.sink import INDEX, Tee
 from edgert.runtime import RunOptions, open_session
-from edgert.task.worlds import build_scene
 
 EVERYWHERE = ["episode", "step", "world", "t_ns"]
 CLOSED_LOOP = ["target", "state.qpos", "state.qvel", "reward", "terminated", "truncated", "latency_ns", "action"]
@@ -159,7 +157,7 @@ def test_the_header_says_what_ran(tmp_path: Path) -> None:
     assert header["contract_sha256"] == loaded.contract.sha256()
     assert header["task_sha256"] == hashlib.sha256((Path(task) / "task.toml").read_bytes()).hexdigest()
     compiled = tmp_path / "compiled.mjb"
-    mujoco.mj_saveModel(build_scene(run.task, delay_s=0.0).model, str(compiled), None)
+    mujoco.mj_saveModel(mujoco.MjModel.from_xml_path(str(run.task.scene)), str(compiled), None)
     assert header["scene_sha256"] == hashlib.sha256(compiled.read_bytes()).hexdigest()
     assert (header["device"], header["provider"]) == ("cpu", "CPUExecutionProvider")
     assert (header["physics"], header["physics_device"], header["clock"]) == ("mujoco", "cpu", "simulated")
@@ -174,11 +172,12 @@ def test_the_header_says_what_ran(tmp_path: Path) -> None:
 
 
 def test_another_scene_has_another_digest(tmp_path: Path) -> None:
-    digests = set()
-    for kp in (2000.0, 1999.0):
-        model = wild("arm_reach", tmp_path, joints=TASKS["arm_reach"].contract.to_document()["joints"] | {"kp": kp})
-        recorded(model, "arm_reach", tmp_path / str(kp), num_envs=1, seconds=0.02)
-        digests.add(read(tmp_path / str(kp))[0].header["scene_sha256"])
+    sim, model, digests = changed_sim("arm_reach", tmp_path, {}), wild("arm_reach", tmp_path), set()
+    scene = Path(sim) / "scene.xml"
+    for mass in ("3.761", "3.762"):
+        scene.write_text(scene.read_text().replace('mass="3.761"', f'mass="{mass}"'))
+        recorded(model, sim, tmp_path / mass, num_envs=1, seconds=0.02)
+        digests.add(read(tmp_path / mass)[0].header["scene_sha256"])
     assert len(digests) == 2
 
 
@@ -302,7 +301,7 @@ def test_a_header_that_nobody_could_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError) as caught:
         FolderSink(tmp_path / "r", small_columns(), HEADER | {"note": "x" * 2_000_000})
     assert "what the recording says of its run is too long: found 2000" in str(caught.value)
-    assert list((tmp_path / "r").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_several_sinks_get_the_same(tmp_path: Path) -> None:

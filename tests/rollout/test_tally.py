@@ -114,17 +114,23 @@ def test_the_stretch_in_which_a_robot_fell_does_not_count(tmp_path: Path) -> Non
 @pytest.mark.parametrize("resample_s", [0.5, 10.0])
 def test_errors_of_a_goal_are_its_last_distances(resample_s: float, tmp_path: Path) -> None:
     sim = changed_sim("arm_reach", tmp_path, {"command.resample_s": resample_s})
-    run = rolled(wild("arm_reach", tmp_path), sim, num_envs=3, seconds=3.0)
+    run = rolled(wild("arm_reach", tmp_path), sim, num_envs=3, seconds=4.0)
     errors = []
     for stretch in followed(run):
         seen = stretch["rows"]["observation.obs"][stretch["after"][-1]]
         errors.append(np.linalg.norm(seen[22:25] - stretch["command"]))  # ee_pos without noise, in float32
     report = run.report["tracking"]
-    assert report["stretches"] == len(errors) == (18 if resample_s == 0.5 else 6)
+    assert report["stretches"] == len(errors) == (24 if resample_s == 0.5 else 6)
     expected = summary(errors)
     assert expected is not None
     figures = {**expected, "median": np.median(errors), "p95": np.quantile(errors, 0.95, method="higher")}
     assert report["goal_error_m"] == pytest.approx(figures, abs=1e-6)
+
+
+def test_a_goal_that_the_end_of_the_run_cut_off_does_not_count(tmp_path: Path) -> None:
+    sim = changed_sim("arm_reach", tmp_path, {"command.resample_s": 10.0})
+    report = rolled(wild("arm_reach", tmp_path), sim, num_envs=3, seconds=3.0).report
+    assert (report["episodes"], report["tracking"]["stretches"]) == (3, 3)
 
 
 def test_success_is_held_until_the_end(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_stopping_keeps_the_trials_that_were_done(tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     report = run_trials(
         RolloutOptions(sim=sim),
-        progress=lambda name, done, total: told.append((name, done, total)),
+        progress=lambda name, worlds, period_s: lambda done, total: told.append((name, done, total)),
         stop=lambda: len(told) == 150,
     )
     assert [row["name"] for row in report["trials"]] == ["0.5, 0, 0"]

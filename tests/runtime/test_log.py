@@ -187,7 +187,7 @@ def test_the_header_says_what_ran(tmp_path: Path) -> None:
     task = TASKS["quadruped"].scene.parent / "task.toml"
     assert header["task_sha256"] == hashlib.sha256(task.read_bytes()).hexdigest()
     compiled = tmp_path / "compiled.mjb"
-    mujoco.mj_saveModel(session.robot.scene.model, str(compiled), None)
+    mujoco.mj_saveModel(mujoco.MjModel.from_xml_path(str(session.robot.scene.path)), str(compiled), None)
     assert header["scene_sha256"] == hashlib.sha256(compiled.read_bytes()).hexdigest()
     assert (header["sim"], header["seed"], header["real_time"], header["actuators"]) == (
         "quadruped",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from edgert.contract.spec import Contract, ObservationTerm
+from collections.abc import Sequence
+
+from edgert.contract.spec import CommandSpec, Contract, ObservationTerm
 from edgert.sim.scene import Scene
 from edgert.task.task import Task
 
@@ -19,9 +21,26 @@ def meaning(contract: Contract) -> list[str]:
         lines.append(f"input {name}: {spec.dim} = {terms}{order}")
     action = contract.action
     scale = f"{min(action.scale):g}" if len(set(action.scale)) == 1 else f"{min(action.scale):g}…{max(action.scale):g}"
+    start = "position + " if action.kind == "relative_position" else ""
     assumed = " (not given)" if contract.provenance.get("action.scale") == "default" else ""
-    lines.append(f"output {action.output}: {len(action.joints)} joint targets = offset + {scale}{assumed} × action")
+    lines.append(
+        f"output {action.output}: {len(action.joints)} joint targets = {start}offset + {scale}{assumed} × action"
+    )
     return lines
+
+
+def outside(spec: CommandSpec, command: Sequence[float]) -> list[str]:
+    """A warning for each component of a command that is outside the range that the policy was trained for."""
+    return [
+        f"warning: command {key.split('_')[0]} = {value:g} is outside the trained range {trained[0]:g} … {trained[1]:g}"
+        for key, value, trained in zip(spec.keys, command, spec.ranges, strict=True)
+        if trained is not None and not trained[0] <= value <= trained[1]
+    ]
+
+
+def overrides(loaded_overrides: Sequence[str]) -> list[str]:
+    """Fields that a sidecar or the user replaced, from "field: source"."""
+    return [f"{name} overridden by {source}" for name, source in (each.split(": ", 1) for each in loaded_overrides)]
 
 
 def _placed(term: ObservationTerm) -> str:
@@ -39,7 +58,7 @@ def beginning(scene: Scene, task: Task | None) -> str:
 
 def differences(contract: Contract, task: Task) -> list[str]:
     """Where the policy's contract differs from the task's own, which trained another policy."""
-    ours, theirs = contract.to_document(), task.contract.to_document()
+    ours, theirs = contract.to_document(), (task.trained or contract).to_document()
     keys = [key for key in ("control_hz", "joints", "inputs", "action", "phase") if ours.get(key) != theirs.get(key)]
     if not keys:
         return []
