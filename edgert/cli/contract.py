@@ -64,8 +64,8 @@ def _further(term: ObservationTerm) -> str:
     said = [kind.unit] if kind.unit else []
     for field in fields(term):
         value = getattr(term, field.name)
-        idle = field.name in ("frame", "point") and field.name not in kind.parameters
-        if field.name not in _IN_COLUMNS and value != field.default and not idle:
+        counts = field.name in kind.parameters if field.name in ("frame", "point") else value != field.default
+        if field.name not in _IN_COLUMNS and counts:
             said.append(f"{field.name} {value_text(value)}")
     return ", ".join(said)
 
