@@ -63,7 +63,8 @@ def replay(
 ) -> int:
     """Feed the observations of episodes NUMBERS of DIR (default: all) to the policy, and compare its actions.
 
-    On the provider that recorded them they are the same bit for bit. Exit code 5 means that some are not.
+    On the provider, with the onnxruntime and on the chip that recorded them they are the same bit for bit. Exit code 5
+    means that some are not. The files that DIR names are opened: its policy, and with --video its scene.
     """
     from edgert.cli.episode_tables import replay_table
     from edgert.rollout.replay import replay as replay_episodes
