@@ -62,7 +62,7 @@ def rollouts(
     """Run MODEL in many worlds at once, and report falls, returns and tracking with their confidence.
 
     Commands, pushes, masses, friction, gains and delays are drawn as the task says, anew for every episode; options
-    replace them. World i depends on seed + i alone.
+    replace them. World i depends on seed + i alone. Falls are counted and exit 0; exit code 3 means safety stops.
 
     \b
     Examples:
