@@ -1,4 +1,4 @@
-"""Load a policy and step it, in ten lines: numbers in, numbers out."""
+"""Load a policy and step it: numbers in, numbers out, and what they mean for the joints."""
 
 import numpy as np
 
@@ -10,5 +10,7 @@ with edgert.OnnxPolicy(loaded, device="cpu") as policy:
         print(f"input {name}: {array.dtype}{list(array.shape)}, {loaded.contract.inputs[name].terms[0].name} first")
         array[:] = np.zeros_like(array)
     policy.act(policy.obs, policy.out)
-    targets = np.array(loaded.contract.action.offset) + np.array(loaded.contract.action.scale) * policy.action[0]
-    print(dict(zip(loaded.contract.action.joints, targets.round(3).tolist(), strict=True)))
+    action = loaded.contract.action
+    raw = policy.action[0] if action.clip is None else policy.action[0].clip(*action.clip)
+    targets = np.array(action.offset) + np.array(action.scale) * raw  # "relative_position" adds the measured positions
+    print(dict(zip(action.joints, targets.round(3).tolist(), strict=True)))
