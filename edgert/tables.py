@@ -62,7 +62,8 @@ def read_json(text: str, *, where: str) -> dict[str, Any]:
         )
     try:
         document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique_keys)
-        json.dumps(document, ensure_ascii=False).encode()  # refuses half a surrogate pair, which no stream encodes
+        # Refuses half a surrogate pair, which no stream encodes, and 1e999, which is read as no finite number.
+        json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise ContractError(f"{where} is not valid JSON", found=str(error) or "nested too deep") from error
     if not isinstance(document, dict):

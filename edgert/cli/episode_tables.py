@@ -81,13 +81,11 @@ def course(episode: Episode) -> list[dict[str, Any]]:
         quantities.append(("reward", "", episode["reward"]))
     if "command" in episode.columns:
         quantities += [(f"command {i}", "", column) for i, column in enumerate(episode["command"].T)]
-    if "state.qpos" in episode.columns:
+    if "state.qpos" in episode.columns and "state.qvel" in episode.columns:
         heights = _height(episode)
         if heights is not None:
             quantities.append(("base height", "m", heights))
-    quantities.append(
-        ("largest action", "", np.abs(episode.action).reshape(episode.steps, -1).max(axis=1, initial=0.0))
-    )
+    quantities.append(("largest action", "", np.abs(episode.action).max(axis=1, initial=0.0)))
     if "state.qvel" in episode.columns:
         quantities.append(("fastest coordinate", "m/s or rad/s", np.abs(episode.qvel).max(axis=1, initial=0.0)))
     if "latency_ns" in episode.columns:
@@ -99,13 +97,15 @@ def spark(values: list[float | None]) -> str:
     """A line of bars between the lowest and the highest value; a gap where there is no number."""
     finite = [value for value in values if value is not None]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
-    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(" " if value is None else _BARS[round((value - low) * scale)] for value in values)
+    half = (0.5 * high - 0.5 * low) or 1.0  # the span itself may be too large for a float
+    levels = (None if value is None else (0.5 * value - 0.5 * low) / half for value in values)
+    return "".join(" " if level is None else _BARS[round(level * (len(_BARS) - 1))] for level in levels)
 
 
 def _sampled(name: str, unit: str, values: Any) -> dict[str, Any]:
     parts = np.array_split(np.asarray(values, np.float64), min(len(values), _POINTS))
-    means = [float(part.mean()) for part in parts]
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = [float(part.mean()) for part in parts]
     usable = [value if np.isfinite(value) else None for value in means]
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)

@@ -73,6 +73,11 @@ class Episode:
         """Control steps, T."""
         return int(np.count_nonzero(self._stream.gather("action", self._rows)[1]))
 
+    @property
+    def rows_of_run(self) -> int:
+        """Rows of all episodes of its run."""
+        return len(self._stream)
+
     def __getitem__(self, name: str) -> Array:
         """A column's rows, those without a value left out: T of what was done, T + 1 of what was seen.
 
@@ -146,7 +151,7 @@ class Recording(Sequence[Episode]):
 
     def __getitem__(self, index: int | slice) -> Episode | list[Episode]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+            return list(self)[index]
         total = len(self)
         if not -total <= index < total:
             raise IndexError(f"recording {self.path} has {total} episodes, no number {index}")
@@ -158,7 +163,8 @@ class Recording(Sequence[Episode]):
         raise AssertionError("unreachable")
 
     def __iter__(self) -> Iterator[Episode]:
-        return (self[i] for i in range(len(self)))
+        places = ((stream, place) for stream in self.streams for place in range(len(stream.episodes)))
+        return (_episode(*place, index) for index, place in enumerate(places))
 
 
 def _episode(stream: Stream, place: int, index: int) -> Episode:

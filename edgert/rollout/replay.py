@@ -169,9 +169,12 @@ def recorded_policy(episode: Episode, model: str | Path | None = None) -> Policy
 
 
 def _batch(episode: Episode) -> int:
-    nworld = episode.header.get("num_envs", 1)
-    if isinstance(nworld, bool) or not isinstance(nworld, int) or not 1 <= nworld <= 1_000_000:
-        raise IntegrityError("the recording tells no usable number of worlds", found=nworld, expected="1 or more")
+    """Worlds of the run. Each of them has a row in its first step, so there are no more of them than rows."""
+    nworld, rows = episode.header.get("num_envs", 1), episode.rows_of_run
+    if isinstance(nworld, bool) or not isinstance(nworld, int) or not 1 <= nworld <= rows:
+        raise IntegrityError(
+            "the recording tells no usable number of worlds", found=nworld, expected=f"1 to {rows}, its rows"
+        )
     return nworld
 
 

@@ -27,6 +27,10 @@ MIN_HZ: Final = 1e-3
 MAX_HZ: Final = 1e6
 MAX_WIDTH: Final = 1 << 20
 """Most numbers of one column in one row."""
+MAX_ROWS: Final = 1 << 27
+"""Most rows of one file: putting them in order takes 30 bytes a row, however little a sparse file takes on disk."""
+_SCALARS: Final = ("reward", "terminated", "truncated", "latency_ns")
+_VECTORS: Final = ("action", "target", "state.qpos", "state.qvel")
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 _END: Final = _CONTINUATION + bytes(4)
 """What a stream begins each message with, and ends with."""
@@ -54,6 +58,7 @@ class Stream:
         self.ended: dict[str, Any] = {}
         self._arrow = arrow = import_arrow()
         self._batches: list[Any] = []
+        self._count = 0
         self._columns: dict[str, int] = {}
         self._schema: Any = None
         size = regular_size(path, "recording")
@@ -69,7 +74,11 @@ class Stream:
             messages.read_next_message()  # the schema
             self._read_batches(messages, reader)
         if not self.torn and not _ends(path, size):
-            self.torn = f"{path.name}: it was not closed, after {self._rows()} rows"
+            self.torn = f"{path.name}: it was not closed, after {self._count} rows"
+
+    def __len__(self) -> int:
+        """How many rows it has."""
+        return self._count
 
     @contextmanager
     def _judged(self) -> Iterator[None]:
@@ -99,6 +108,7 @@ class Stream:
         types = dict(zip(schema.names, schema.types, strict=True))
         wrong = [c.name for c in INDEX if types.get(c.name) != self._arrow.from_numpy_dtype(c.dtype)]
         wrong += [name for name, kind in types.items() if not _usable(self._arrow, kind)]
+        wrong += [name for name, kind in types.items() if name not in wrong and not _fits(self._arrow, name, kind)]
         if len(types) < len(schema):
             wrong.append("a name more than once")
         hz: Any = self.header.get("control_hz")
@@ -123,14 +133,17 @@ class Stream:
                 batch.validate(full=True)
                 if any(batch.column(self._columns[column.name]).null_count for column in INDEX):
                     raise ValueError("a row that says not where it belongs")
+                if self._count + len(batch) > MAX_ROWS:
+                    raise ValueError(f"more than {MAX_ROWS} rows")
             except StopIteration:
                 return
             except _damage(self._arrow) as error:
-                self.torn = one_line(f"{self.path.name}: cut off after {self._rows()} rows ({error})")
+                self.torn = one_line(f"{self.path.name}: cut off after {self._count} rows ({error})")
                 return
             self._note(metadata)
             if len(batch):
                 self._batches.append(batch)
+                self._count += len(batch)
 
     def _note(self, metadata: Any) -> None:
         text = (metadata or {}).get(EVENTS_KEY)
@@ -140,9 +153,6 @@ class Stream:
                 entries = events.get(name)
                 if isinstance(entries, dict):
                     known |= {key: _told(value) for key, value in entries.items() if isinstance(value, dict)}
-
-    def _rows(self) -> int:
-        return sum(map(len, self._batches))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -262,6 +272,16 @@ def _usable(arrow: Any, kind: Any) -> bool:
         in_order = kind.permutation in (None, list(range(len(kind.shape))))
         return in_order and 0 < math.prod(kind.shape) <= MAX_WIDTH and _is_number(arrow, kind.value_type)
     return _is_number(arrow, kind)
+
+
+def _fits(arrow: Any, name: str, kind: Any) -> bool:
+    """Whether a column has the shape that those of its name have; what is not known may have any."""
+    shape = tuple(kind.shape) if isinstance(kind, arrow.FixedShapeTensorType) else ()
+    if name == "command":
+        return shape == (3,)
+    if name in _SCALARS:
+        return shape == ()
+    return len(shape) == 1 or not (name in _VECTORS or name.startswith("observation."))
 
 
 def _is_number(arrow: Any, kind: Any) -> bool:

@@ -12,7 +12,7 @@ from support import failing_later_model, linear_model, quadruped_document, save
 
 from edgert.cli.episode_tables import spark
 from edgert.cli.main import run
-from edgert.rollout import read
+from edgert.rollout import Column, FolderSink, read
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
@@ -209,7 +209,39 @@ def test_the_states_are_filmed(recording: Path, tmp_path: Path, capsys: pytest.C
     assert (pictures[0] != pictures[-1]).any()
 
 
+def test_columns_that_others_recorded_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """States without velocities, rewards whose span is no float, and not one action."""
+
+    def one(name: str, shape: tuple[int, ...] = ()) -> Column:
+        return Column(name=name, dtype=np.dtype(np.float64), shape=shape, final=True)
+
+    columns = [Column(name="action", dtype=np.dtype("f4"), shape=(2,)), one("state.qpos", (7,)), one("reward")]
+    with FolderSink(tmp_path / "r", columns, {"control_hz": 50.0}) as sink:
+        rows = {column.name: np.zeros((4, *column.shape), column.dtype) for column in sink.columns if column.final}
+        rows["reward"][:] = 1.5e308, -1.5e308, np.nan, 1.5e308
+        sink.write(rows, final=True)
+    report = told(capsys, "episode", "show", tmp_path / "r")
+    assert report["steps"] == 0
+    (reward,) = report["course"]
+    assert reward["values"] == [1.5e308, -1.5e308, None, 1.5e308]
+    code, out, err = ran(capsys, "episode", "show", tmp_path / "r")
+    assert (code, err) == (0, "")
+    assert "█▁ █" in out
+
+
+@pytest.mark.parametrize("worlds", [0, -1, True, 2.5, "3", 10, 10**6, 10**300])
+def test_replaying_believes_no_number_of_worlds(
+    worlds: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = [Column(name="action", dtype=np.dtype("f4"), shape=(2,))]
+    with FolderSink(tmp_path / "r", columns, {"control_hz": 50.0, "num_envs": worlds}) as sink:
+        sink.write({column.name: np.zeros((4, *column.shape), column.dtype) for column in sink.columns})
+    line = refused(capsys, "episode", "replay", tmp_path / "r")
+    assert line == f"the recording tells no usable number of worlds: found {worlds}, expected 1 to 4, its rows"
+
+
 def test_a_sparkline_spans_its_values() -> None:
     assert spark([0.0, 0.5, 1.0]) == "▁▅█"  # rounds to even: 3.5 of 7 is 4
     assert spark([2.0, None, 2.0]) == "▁ ▁"
     assert spark([]) == ""
+    assert spark([-1.7e308, 0.0, 1.7e308]) == "▁▅█"

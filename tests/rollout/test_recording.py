@@ -258,8 +258,8 @@ def test_more_episodes_than_one_batch_tells_of(tmp_path: Path) -> None:
     """Tens of thousands of worlds begin at once, and end at once."""
     count = 30_000
     assert count > 2 * MAX_EVENTS
-    sink = FolderSink(tmp_path / "r", [Column(name="action", dtype=np.dtype("f4"))], HEADER)
-    rows = {column.name: np.zeros(count, column.dtype) for column in sink.columns}
+    sink = FolderSink(tmp_path / "r", [Column(name="action", dtype=np.dtype("f4"), shape=(1,))], HEADER)
+    rows = {column.name: np.zeros((count, *column.shape), column.dtype) for column in sink.columns}
     rows["episode"] = np.arange(count)
     for number in range(count):
         sink.begin(number, {"world": number, "seed": number + 7})

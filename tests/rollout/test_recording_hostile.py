@@ -18,7 +18,7 @@ import pytest
 from rollout_examples import HEADER, same_bits, small_columns, small_recording, write_small
 
 from edgert.errors import IntegrityError
-from edgert.rollout import FolderSink, read, recording
+from edgert.rollout import FolderSink, read, recording, stream
 from edgert.rollout.folder import EVENTS_KEY, RECORDING_KEY
 from edgert.rollout.stream import MAX_WIDTH
 
@@ -163,6 +163,7 @@ ABOUTS: list[tuple[Any, str]] = [
     (b'{"a":' * 40 + b"1" + b"}" * 40, "nested too deep: expected at most 16 levels"),
     (b'{"a": "' + b"x" * 2_000_000 + b'"}', "is too large: found 2000009 characters, expected at most 1048576"),
     (b'{"schema": 1' + b"0" * 5000 + b"}", "has unreadable metadata"),
+    (b'{"schema": 1, "epoch": "a", "control_hz": 50, "x": [1e999]}', "has unreadable metadata"),
     (ABOUT | {"epoch": 7}, "is not laid out as a recording: found no epoch, expected epoch, control_hz"),
     (ABOUT | {"control_hz": 0}, "is not laid out as a recording: found no control_hz"),
     (ABOUT | {"control_hz": -50.0}, "found no control_hz"),
@@ -200,6 +201,15 @@ LAYOUTS: list[tuple[dict[str, Any], str]] = [
     ({"action": pyarrow.array([1] * 4, pyarrow.decimal128(5))}, "found action"),
     ({"more": pyarrow.array([[1, 2]] * 4, pyarrow.list_(pyarrow.int64(), 2))}, "found more"),
     ({"more": tensor(np.zeros((4, MAX_WIDTH + 1), np.int8))}, "found more"),
+    ({"action": pyarrow.array(np.zeros(4))}, "found action"),
+    ({"action": tensor(np.zeros((4, 2, 2)))}, "found action"),
+    ({"target": pyarrow.array(np.zeros(4))}, "found target"),
+    ({"reward": tensor(np.zeros((4, 3)))}, "found reward"),
+    ({"latency_ns": tensor(np.zeros((4, 1), np.int64))}, "found latency_ns"),
+    ({"command": tensor(np.zeros((4, 100_000)))}, "found command"),
+    ({"command": pyarrow.array(np.zeros(4))}, "found command"),
+    ({"observation.x": pyarrow.array(np.zeros(4))}, "found observation.x"),
+    ({"state.qpos": pyarrow.array([True] * 4), "state.qvel": tensor(np.zeros((4, 2, 1)))}, "found state.qpos, state.q"),
 ]
 
 
@@ -279,8 +289,9 @@ def test_nulls_anywhere_else_are_left_out(tmp_path: Path) -> None:
 def test_rows_that_are_compressed_are_left_out(codec: str, tmp_path: Path) -> None:
     """A small file that would unpack to 320 MB."""
     rows = 10_000_000
-    types = {name: array.type for name, array in some_arrays().items()} | {"action": pyarrow.int64()}
+    types = {name: array.type for name, array in some_arrays().items() if name != "action"}
     arrays = {name: pyarrow.array(np.zeros(rows, np.int64)).cast(kind) for name, kind in types.items()}
+    arrays["action"] = tensor(np.zeros((rows, 1), np.int64))
     foreign(tmp_path / "r", arrays=arrays, options=pyarrow.ipc.IpcWriteOptions(compression=codec))
     assert (tmp_path / "r" / "000001-x.arrows").stat().st_size < 2_000_000
     found = read(tmp_path / "r")
@@ -297,6 +308,16 @@ def test_anything_else_than_rows_is_left_out(tmp_path: Path) -> None:
     assert len(found) == 2
     assert "a schema instead of rows" in found.torn[0]
     same_bits(found[1]["output.map"], written[1]["output.map"])
+
+
+def test_a_sparse_file_may_not_declare_any_number_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = small_recording(tmp_path / "r")
+    limit = len(read(tmp_path / "r").streams[0]) - 1
+    monkeypatch.setattr(stream, "MAX_ROWS", limit)
+    found = read(tmp_path / "r")
+    (kept,) = map(len, found.streams)
+    assert kept <= limit
+    assert found.torn == (f"{path.name}: cut off after {kept} rows (more than {limit} rows)",)
 
 
 EVENTS: list[tuple[Any, Any]] = [
