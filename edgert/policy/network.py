@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, cast
 
@@ -28,6 +29,8 @@ _FLOATS: Final[Mapping[str, np.dtype[Any]]] = {
 }
 _NUMBERS: Final = {*_FLOATS} | {f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _LOG_FATAL_ONLY: Final = 4
+MAX_WIDTH: Final = 1 << 20
+"""Most numbers of one output in one row that are kept beside the action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +340,10 @@ def _unfit(entry: Tensor, value: Any, nworld: int) -> str:
         return f"found [{', '.join(map(str, value.shape))}], not [{nworld}, …]"
     if len(entry.shape) != value.ndim or not all(isinstance(size, int) for size in entry.shape[1:]):
         return f"the model does not fix its size: {list(entry.shape)}"
+    if any(isinstance(size, int) and size != given for size, given in zip(entry.shape, value.shape, strict=True)):
+        return f"found {list(value.shape)}, but the model says {list(entry.shape)}"
+    if not 0 < prod(value.shape[1:]) <= MAX_WIDTH:
+        return f"found {prod(value.shape[1:])} numbers a row, not 1 to {MAX_WIDTH}"
     return ""
 
 

@@ -19,14 +19,13 @@ import numpy.typing as npt
 
 from edgert.errors import ContractError, IntegrityError, one_line
 from edgert.files import regular_size
+from edgert.policy.network import MAX_WIDTH
 from edgert.rollout.folder import EVENTS_KEY, RECORDING_KEY, SCHEMA, import_arrow
 from edgert.rollout.sink import INDEX
 from edgert.tables import is_number, read_json
 
 MIN_HZ: Final = 1e-3
 MAX_HZ: Final = 1e6
-MAX_WIDTH: Final = 1 << 20
-"""Most numbers of one column in one row."""
 MAX_ROWS: Final = 1 << 27
 """Most rows of one file: putting them in order takes 30 bytes a row, however little a sparse file takes on disk."""
 _SCALARS: Final = ("reward", "terminated", "truncated", "latency_ns")

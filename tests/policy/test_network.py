@@ -15,6 +15,7 @@ from edgert.device import find_device
 from edgert.errors import ContractError, UnsupportedError
 from edgert.policy import OnnxModel, OnnxNetwork, OnnxPolicy, load_policy
 from edgert.policy.model import read_policy
+from edgert.policy.network import MAX_WIDTH
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(50, 12)).astype(np.float32)
@@ -91,6 +92,35 @@ def test_every_output_that_has_a_row_a_world_is_computed(tmp_path: Path, nworld:
         for name, expected in zip(names, ReferenceEvaluator(model).run(names, {"obs": obs}), strict=True):
             assert every.out[name].dtype == expected.dtype
             np.testing.assert_allclose(every.out[name], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("width", "declared", "reason"),
+    [
+        (0, ["batch", 0], "found 0 numbers a row, not 1 to 1048576"),
+        (MAX_WIDTH + 1, ["batch", MAX_WIDTH + 1], "found 1048577 numbers a row, not 1 to 1048576"),
+        (3, [7, 3], "found [4, 3], but the model says [7, 3]"),
+        (3, ["batch", 5], "found [4, 3], but the model says ['batch', 5]"),
+    ],
+)
+def test_outputs_that_no_recording_could_hold_are_left_out(
+    tmp_path: Path, width: int, declared: list[int | str], reason: str
+) -> None:
+    """Whatever else a model gives, its action is computed."""
+    model = linear_model(bias=2.0, document=quadruped_document())
+    model.graph.initializer.append(numpy_helper.from_array(np.array([width]), "width"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "first"))
+    model.graph.node.append(helper.make_node("Shape", ["obs"], ["sizes"]))
+    model.graph.node.append(helper.make_node("Gather", ["sizes", "first"], ["batch"]))
+    model.graph.node.append(helper.make_node("Concat", ["batch", "width"], ["shape"], axis=0))
+    model.graph.node.append(helper.make_node("ConstantOfShape", ["shape"], ["odd"]))
+    model.graph.output.append(helper.make_tensor_value_info("odd", TensorProto.FLOAT, declared))
+    path = save(model, tmp_path / "policy.onnx")
+    with OnnxPolicy(load_policy(path), "cpu", 4, every_output=True) as policy:
+        assert policy.left_out == (f"odd: {reason}",)
+        assert set(policy.out) == {"actions"}
+        policy.act(policy.obs, policy.out)
+        assert (policy.action == 2.0).all()
 
 
 def test_own_mappings_need_not_hold_the_other_outputs(tmp_path: Path) -> None:
