@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -156,7 +157,12 @@ class Table:
         if name in self.data:
             return self.data[name]
         if default is _REQUIRED:
-            raise ContractError(f"{self.where}: key '{self.key(name)}' is missing", hint=f"Add {self.key(name)} to it")
+            near = get_close_matches(name, [str(key) for key in self.data if key not in self._asked], n=1, cutoff=0.8)
+            raise ContractError(
+                f"{self.where}: key '{self.key(name)}' is missing",
+                found=f"'{near[0]}', which is no key" if near else "",
+                hint=f"Add {self.key(name)} to it",
+            )
         return default
 
     def number(

@@ -27,9 +27,13 @@ import gymnasium
 import mujoco
 import numpy as np
 import onnx
-import torch
 from onnx import TensorProto, helper, numpy_helper
-from torch import Tensor, nn
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ModuleNotFoundError:
+    sys.exit('train_ppo: torch is not installed. Run: pip install -e ".[cpu,train]"')
 
 import edgert
 from edgert.task.env import TaskVecEnv
@@ -279,6 +283,7 @@ def measured(options: argparse.Namespace) -> list[str]:
     done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603  # our own program
     if done.returncode not in (0, 5):  # 5: a bar was missed, and the table says which
         return ["The task has no trials, or they could not be run.", ""]
+    print(done.stdout)
     command = shlex.join(["edgert", *arguments])
     return [f"Measured by `{command}`:", "", "```", done.stdout.rstrip(), "```", ""]
 
@@ -301,10 +306,14 @@ def main() -> None:
     parser.add_argument(
         "--evaluation", action=argparse.BooleanOptionalAction, default=True, help="measure the result for its card"
     )
+    options = parser.parse_args()
     try:
-        train(parser.parse_args())
+        train(options)
     except edgert.EdgertError as error:
         sys.exit(f"train_ppo: {error}")
+    except KeyboardInterrupt:
+        sys.exit(f"train_ppo: interrupted; the latest policy is {options.out / 'policy.onnx'}")
+    print(f"wrote {options.out / 'policy.onnx'} and its card, {options.out / 'README.md'}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from edgert.errors import IntegrityError, UnknownNameError, UnsupportedError
 if TYPE_CHECKING:
     from edgert.rollout import Episode, Recording
 
-recording_argument = click.argument("recording", metavar="DIR")
+recording_argument = click.argument("recording", type=click.Path(), metavar="DIR")
 
 
 @click.group(context_settings=HELP_NAMES)
@@ -56,7 +56,9 @@ def show(recording: str, number: int, as_json: bool) -> int:
 @click.argument("numbers", type=int, nargs=-1)
 @click.option("--policy", "model", shell_complete=complete_models, help="Another policy than the recorded one.")
 @click.option("--device", default="cpu", show_default=True, help="Chip that runs the network.")
-@click.option("--video", metavar="FILE", help="Film the recorded states of one episode instead, .mp4 or .gif.")
+@click.option(
+    "--video", type=click.Path(), metavar="FILE", help="Film the recorded states of one episode instead, .mp4 or .gif."
+)
 @json_option
 def replay(
     recording: str, numbers: tuple[int, ...], model: str | None, device: str, video: str | None, as_json: bool

@@ -97,7 +97,9 @@ def spark(values: list[float | None]) -> str:
     """A line of bars between the lowest and the highest value; a gap where there is no number."""
     finite = [value for value in values if value is not None]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
-    half = (0.5 * high - 0.5 * low) or 1.0  # the span itself may be too large for a float
+    half = 0.5 * high - 0.5 * low  # the span itself may be too large for a float
+    if half <= 1e-9 * max(abs(low), abs(high)):  # the mean of equal numbers may differ in its last bits
+        low, half = 0.0, float("inf")
     levels = (None if value is None else (0.5 * value - 0.5 * low) / half for value in values)
     return "".join(" " if level is None else _BARS[round(level * (len(_BARS) - 1))] for level in levels)
 

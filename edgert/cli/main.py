@@ -163,6 +163,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except EdgertError as error:
         say(f"edgert: {error}")
         return EXIT_REFUSED
+    except click.exceptions.NoArgsIsHelpError as error:
+        with suppress(OSError):  # nobody listens; the exit code still tells
+            click.echo(error.ctx.get_help() if error.ctx is not None else str(error), err=True)
+        return EXIT_REFUSED
     except click.ClickException as error:
         command = getattr(getattr(error, "ctx", None), "command_path", "edgert")
         say(f"edgert: {error.format_message().rstrip('.')}. See {command} --help")

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     help="PD actuators with the contract's gains, or those of the scene.",
 )
 @record_option
-@click.option("--video", metavar="FILE", help="Film the run, after it, into this .mp4 or .gif.")
+@click.option("--video", type=click.Path(), metavar="FILE", help="Film the run, after it, into this .mp4 or .gif.")
 @json_option
 def policy(as_json: bool, env: str | None, output: str | None, **values: Any) -> int:
     """Run MODEL, an .onnx file or a bundled policy (default: quadruped), and report how it did.
@@ -141,6 +141,9 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
                 report["video"] = _film(session, memory, Path(str(video)))
         except EdgertError as error:
             failed = failed or error
+        except KeyboardInterrupt:
+            report["video"] = None
+            say("edgert: interrupted while filming")
     write(report, as_json, run_table)
     if failed is not None:
         raise failed
@@ -164,7 +167,10 @@ def _film(session: Session, memory: Any, path: Path) -> str:
 
 
 class _Watch:
-    """What the live line says of a run."""
+    """What the live line says of a run, in the width of a terminal.
+
+    Time, missed deadlines, latency p50 and p99, and what was asked against what the robot does, m/s and rad/s.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -178,13 +184,13 @@ class _Watch:
 
         window = max(1, round(self._hz))
         latency = np.quantile(trace.latency_ns[max(0, trace.commands - window) : trace.commands] / 1e3, [0.5, 0.99])
-        parts = [f"{step / self._hz:.1f} of {self._seconds:g} s", f"{trace.deadline_misses} missed"]
-        parts.append(f"p50 {latency[0]:.0f}, p99 {latency[1]:.0f} µs")
+        parts = [f"{step / self._hz:.1f}/{self._seconds:g} s", f"{trace.deadline_misses} missed"]
+        parts.append(f"{latency[0]:.0f}/{latency[1]:.0f} µs")
         if self._command and self._floating:
             velocity = trace.velocity[max(0, trace.observations - window) : trace.observations].mean(axis=0)
             pairs = zip(("vx", "vy", "wz"), self._command, velocity, strict=True)
             shown = " ".join(f"{name} {asked:+.2f}/{does:+.2f}" for name, asked, does in pairs)
-            parts.append(f"asked/does {shown} m/s, rad/s")
+            parts.append(shown)
         elif self._command:
             asked = " ".join(f"{value:+.2f}" for value in self._command)
             distance = self._session.goal_distance()

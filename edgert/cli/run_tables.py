@@ -19,12 +19,15 @@ def rollouts_table(report: dict[str, Any]) -> str:
         ("episodes", f"{report['episodes']} ended, {_figure(report['episode_length'], '.0f', ' steps')}"),
         ("falls", _rate(report["falls"], report["fall_rate"])),
     ]
+    if report["cut_off"]:
+        rows[-2] = (rows[-2][0], f"{rows[-2][1]}; {report['cut_off']} cut off by the end of the run")
     if report["safety_stops"]:
         rows.append(("safety stops", str(report["safety_stops"])))
     if "successes" in report:
         rows.append(("success", _rate(report["successes"], report["success_rate"])))
     rows.append(("return", _figure(report["returns"], ".2f")))
     rows += _tracking(report["tracking"])
+    rows.append(("varied", _varied(report["randomise"]) or "nothing"))
     rows += _machine(report)
     return rendered(facts(rows))
 
@@ -78,7 +81,7 @@ def trials_table(report: dict[str, Any]) -> str:
     about = [
         ("policy", f"{report['policy']} sha256 {report['policy_sha256']}"),
         ("task", f"{report['sim']}, {report['num_envs']} worlds (seeds {report['seed']} …) × {report['seconds']:g} s"),
-        ("varied", "; ".join(f"{name} {_values(value)}" for name, value in report["randomise"].items())),
+        ("varied", _varied(report["randomise"])),
         ("ran on", f"{report['device']} ({report['device_chip']}), {report['provider']}, {report['physics']}"),
         ("verdict", verdict),
     ]
@@ -130,6 +133,10 @@ def _rate(count: int, rate: dict[str, Any] | None) -> str:
         return "no episode ended"
     low, high = rate["ci95"]
     return f"{count} ({100 * rate['mean']:.1f} %, 95 % interval {100 * low:.1f} … {100 * high:.1f} %)"
+
+
+def _varied(randomise: dict[str, Any]) -> str:
+    return "; ".join(f"{name} {_values(value)}" for name, value in randomise.items())
 
 
 def _values(value: Any) -> str:

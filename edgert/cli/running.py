@@ -29,19 +29,22 @@ sim_option = click.option(
     help="A bundled sim, a folder with a task.toml, or a scene (.xml).  [default: the sim of a bundled model's name, "
     "else quadruped]",
 )
-contract_option = click.option("--contract", metavar="FILE", help="What the policy's numbers mean (policy.toml).")
+contract_option = click.option(
+    "--contract", type=click.Path(), metavar="FILE", help="What the policy's numbers mean (policy.toml)."
+)
 command_option = click.option(
     "--command",
     type=float,
     nargs=3,
     metavar="VX VY WZ",
-    help="m/s forward, m/s to the left, rad/s anticlockwise; or X Y Z of a goal, m.",
+    help="m/s forward, m/s to the left, rad/s anticlockwise; or X Y Z of a goal, m.  [default: 0.5 0 0, or the middle "
+    "of the goals; rollouts draw what the task says]",
 )
 env_option = click.option(
     "--env", metavar="ID", help="A Gymnasium environment instead of a sim, such as HalfCheetah-v5."
 )
 output_option = click.option("--output", metavar="NAME", help="The ONNX output that is the action, with --env.")
-record_option = click.option("--record", metavar="DIR", help="Record every step into this folder.")
+record_option = click.option("--record", type=click.Path(), metavar="DIR", help="Record every step into this folder.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 

@@ -7,8 +7,8 @@ when physics diverges, or at the task's time limit or that of the run; then the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +41,8 @@ class Rollouts:
 
     episodes: list[EpisodeResult]
     stretches: list[Stretch]
+    cut_off: int
+    """Episodes that had not ended when the run did."""
     steps: int
     """Control steps of every world."""
     wall_s: float
@@ -100,6 +102,7 @@ class RolloutSession:
         return Rollouts(
             episodes=loop.tally.episodes,
             stretches=loop.tally.stretches,
+            cut_off=loop.tally.running,
             steps=done,
             wall_s=time.perf_counter() - started,
             outcome=outcome,
@@ -116,7 +119,7 @@ class RolloutSession:
             "steps_per_s": n * result.steps / result.wall_s if result.wall_s > 0.0 else 0.0,
             "real_time_factor": n * seconds / result.wall_s if result.wall_s > 0.0 else 0.0,
             "outcome": result.outcome,
-            **outcomes(result.episodes, judged=self.task.success is not None),
+            **outcomes(result.episodes, cut_off=result.cut_off, judged=self.task.success is not None),
             "tracking": None if contract.command is None else tracking(result.stretches, contract.command.keys),
             "notes": self.notes,
         }
@@ -181,7 +184,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
     task = task_of(options.sim, options.model, loaded, options.seconds)
     command = command_of(options, task, notes)
     steps = max(1, round((options.seconds or task.episode_s) * contract.control_hz))
-    with ExitStack() as resources:
+    with ExitStack() as resources, _room_for(options.num_envs):
         task = replace(task, randomise=overridden(options, task))
         worlds = resources.enter_context(
             Worlds(task, options.num_envs, nthread=options.nthread, randomise=True, command=command)
@@ -207,6 +210,16 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             notes=notes,
             _resources=resources.pop_all(),
         )
+
+
+@contextmanager
+def _room_for(num_envs: int) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise UnsupportedError(
+            f"{num_envs} worlds do not fit into the memory that is free", found=error, hint="Run fewer at once"
+        ) from error
 
 
 class _Loop:

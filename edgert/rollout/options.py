@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from edgert import assets
-from edgert.contract.spec import Range
+from edgert.contract.spec import CommandSpec, Range
 from edgert.errors import ContractError, RobotError, UnsupportedError
 from edgert.files import is_path
 from edgert.policy import LoadedPolicy
 from edgert.sim.batch import check_count
 from edgert.tables import MAX_MAGNITUDE, is_number
-from edgert.task.task import Randomisation, Task, load_task, scene_task
+from edgert.task.draws import middle_goal
+from edgert.task.task import GoalSampling, Randomisation, Task, load_task, scene_task
 
 MAX_WORLDS: Final = 1_000_000
 MAX_SECONDS: Final = 86_400.0
@@ -148,20 +149,22 @@ def command_of(options: RolloutOptions, task: Task, notes: list[str]) -> tuple[f
     spec = task.contract.command
     if spec is None or options.command is not None or task.command is not None:
         return options.command  # Worlds refuses one that a task does not take
-    command = default_command(spec.kind, spec.ranges)
+    command = default_command(spec, task)
     notes.append(
         f"the scene draws no commands: every world is asked for {', '.join(f'{value:g}' for value in command)}"
     )
     return command
 
 
-def default_command(kind: str, ranges: tuple[Range | None, ...]) -> tuple[float, ...]:
-    """What is asked for if nobody says: a slow walk, or the middle of the trained positions."""
-    if kind == "twist":
+def default_command(spec: CommandSpec, task: Task | None) -> tuple[float, ...]:
+    """What is asked for if nobody says: a slow walk, or the middle of the task's or of the trained positions."""
+    if spec.kind == "twist":
         return DEFAULT_TWIST
-    if None in ranges:
+    if task is not None and isinstance(task.command, GoalSampling):
+        return middle_goal(task.command)
+    if None in spec.ranges:
         raise ContractError("the policy aims at a position, and none is given", hint="Name one: --command X Y Z, in m")
-    return tuple(0.5 * (bounds[0] + bounds[1]) for bounds in ranges if bounds is not None)
+    return tuple(0.5 * (bounds[0] + bounds[1]) for bounds in spec.ranges if bounds is not None)
 
 
 def _numbers(values: Any, length: int) -> bool:

@@ -157,7 +157,11 @@ def recorded_policy(episode: Episode, model: str | Path | None = None) -> Policy
         raise IntegrityError("the recording does not name its policy", hint="Name one with --policy")
     if model is not None:
         return read_policy(locate(model) if isinstance(model, str) else model)
-    file = read_policy(Path(str(name)))
+    try:
+        file = read_policy(Path(str(name)))
+    except IntegrityError as error:
+        hint = "Name the policy that was recorded with --policy"
+        raise IntegrityError(error.what, found=error.found, expected=error.expected, hint=hint) from error
     if file.sha256 != episode.header.get("policy_sha256"):
         raise IntegrityError(
             f"policy {file.path} is not the one that was recorded",

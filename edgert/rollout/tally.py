@@ -62,9 +62,16 @@ class Tally:
         self._since = np.zeros(n, np.int64)
         self._sum, self._count = np.zeros((n, 3)), np.zeros(n, np.int64)
         self._distance: Floats | None = None
+        self._open = np.zeros(n, np.bool_)
+
+    @property
+    def running(self) -> int:
+        """Episodes that have made a step and not ended."""
+        return int(np.count_nonzero(self._open))
 
     def begin(self, mask: Mask) -> None:
         """Episodes begin in the worlds of the mask."""
+        self._open[mask] = False
         self._return[mask] = 0.0
         self._held[mask] = 0
         self._forget(mask)
@@ -72,6 +79,7 @@ class Tally:
     def step(self) -> None:
         """A control step was made, and the command has not changed since."""
         worlds = self._worlds
+        self._open[:] = True
         self._return += worlds.reward
         if worlds.success is not None:
             self._held += 1
@@ -96,6 +104,7 @@ class Tally:
         worlds = self._worlds
         self._close(done & ~worlds.terminated & ~stopped)
         self._forget(done)
+        self._open[done] = False
         diverged = worlds.sim.diverged() | stopped
         results = {}
         for world in np.flatnonzero(done).tolist():
@@ -140,14 +149,19 @@ class Tally:
         self._count[mask] = 0
 
 
-def outcomes(episodes: list[EpisodeResult], *, judged: bool) -> dict[str, Any]:
-    """Counts and rates of falls, safety stops and, for a task with a criterion, successes, with 95 % intervals."""
+def outcomes(episodes: list[EpisodeResult], *, cut_off: int, judged: bool) -> dict[str, Any]:
+    """Counts and rates of falls, safety stops and, for a task with a criterion, successes, with 95 % intervals.
+
+    `cut_off` episodes had not ended when the run did. They count for the rate of falls, as they had not fallen:
+    otherwise a run that is stopped early would know of falls alone.
+    """
     total = len(episodes)
     counts = {name: sum(e.outcome == name for e in episodes) for name in ("fell", "safety_stop", "success")}
     result: dict[str, Any] = {
         "episodes": total,
         "falls": counts["fell"],
-        "fall_rate": rate(counts["fell"], total),
+        "cut_off": cut_off,
+        "fall_rate": rate(counts["fell"], total + cut_off),
         "safety_stops": counts["safety_stop"],
         "returns": summary([e.episode_return for e in episodes if e.episode_return is not None]),
         "episode_length": summary([e.steps for e in episodes]),

@@ -18,6 +18,7 @@ import numpy as np
 from edgert.contract.spec import Contract
 from edgert.device import Device, find_device
 from edgert.errors import ContractError, EdgertError, UnsupportedError
+from edgert.files import is_path
 from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
 from edgert.robot import SimRobot
 from edgert.rollout.columns import columns
@@ -235,9 +236,11 @@ def open_session(options: RunOptions) -> Session:
         drive_summary(scene, options.actuators),
         beginning(scene, task),
     ]
+    if options.sim is None and is_path(options.model):
+        notes.append(f"no --sim is given: it runs in the bundled sim '{default_sim(options.model)}'")
     if task is not None:
         notes += differences(contract, replace(task, trained=task.contract))
-    command = _command(options, contract, notes)
+    command = _command(options, contract, task, notes)
     with ExitStack() as resources:
         policy = resources.enter_context(OnnxPolicy(loaded, device, every_output=options.every_output))
         robot = resources.enter_context(SimRobot(scene, contract, gains_from_scene=options.actuators == "scene"))
@@ -291,7 +294,7 @@ def _scene_of(sim: str) -> tuple[Task | None, Path]:
     return task, task.scene
 
 
-def _command(options: RunOptions, contract: Contract, notes: list[str]) -> tuple[float, ...]:
+def _command(options: RunOptions, contract: Contract, task: Task | None, notes: list[str]) -> tuple[float, ...]:
     spec = contract.command
     if spec is None:
         if options.command is not None:
@@ -299,7 +302,7 @@ def _command(options: RunOptions, contract: Contract, notes: list[str]) -> tuple
                 "this policy takes no command", found=f"--command {options.command}", hint="Leave it out"
             )
         return ()
-    command = default_command(spec.kind, spec.ranges) if options.command is None else options.command
+    command = default_command(spec, task) if options.command is None else options.command
     notes += outside(spec, command)
     return command
 

@@ -8,7 +8,7 @@ blocks, because one small draw per world and step would cost more than the physi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sin
+from math import cos, sin
 from typing import cast
 
 import numpy as np
@@ -110,6 +110,16 @@ def _draw_goals(unit: Floats, sampling: GoalSampling) -> Floats:
     flat = np.sqrt(1.0 - z * z)
     outward = np.stack((flat * np.cos(azimuth), flat * np.sin(azimuth), z), axis=1)
     return cast(Floats, sampling.center_m + radius[:, None] * outward)
+
+
+def middle_goal(sampling: GoalSampling) -> tuple[float, float, float]:
+    """The position in the middle of those that are drawn, m."""
+    radius, azimuth, elevation = (
+        0.5 * (low + high) for low, high in (sampling.radius_m, sampling.azimuth_rad, sampling.elevation_rad)
+    )
+    x, y, z = sampling.center_m
+    flat = radius * cos(elevation)
+    return round(x + flat * cos(azimuth), 3), round(y + flat * sin(azimuth), 3), round(z + radius * sin(elevation), 3)
 
 
 class Generators:

@@ -92,7 +92,7 @@ def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
-        if re.match(r"\d\.\d of 60 s", line):  # the live line, once a second
+        if re.match(r"\d\.\d/60 s", line):  # the live line, once a second
             break
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)

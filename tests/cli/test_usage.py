@@ -1,0 +1,46 @@
+"""What a newcomer types first: nothing, half a command, a wrong one."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgert.cli.episode_tables import spark
+from edgert.cli.main import run
+from edgert.errors import ContractError
+from edgert.tables import Table
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["episode"], ["policy"], ["sim"], ["config"]], ids=" ".join)
+def test_half_a_command_shows_its_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(command) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert lines[0].startswith(" ".join(["Usage: edgert", *command]))
+    assert "Commands:" in lines
+
+
+def test_a_misspelt_key_is_named_with_the_one_that_is_missing() -> None:
+    table = Table({"wieght": -2.0}, "task.toml", "rewards.tilt")
+    with pytest.raises(ContractError) as caught:
+        table.number("weight")
+    assert str(caught.value) == (
+        "task.toml: key 'rewards.tilt.weight' is missing: found 'wieght', which is no key. Add rewards.tilt.weight to it"
+    )
+
+
+def test_a_constant_is_flat_whatever_its_last_bits() -> None:
+    assert spark([0.7999999999999999, 0.8, 0.8]) == "▁▁▁"
+
+
+def test_an_arm_is_sent_to_the_middle_of_its_goals_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "policy", "arm_reach", "--seconds", "2", "--no-real-time"]) == 0
+    assert "asked      x +0.486 m, y +0.000 m, z +0.470 m" in capsys.readouterr().out
+
+
+def test_a_file_without_a_sim_says_where_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    from edgert import assets
+
+    path = str(assets.find("models", "quadruped") / "policy.onnx")
+    assert run(["run", "policy", path, "--seconds", "0.1", "--no-real-time"]) == 0
+    assert "no --sim is given: it runs in the bundled sim 'quadruped'" in capsys.readouterr().err
