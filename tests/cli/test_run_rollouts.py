@@ -49,7 +49,8 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
 KEYS = {
     "policy", "policy_sha256", "contract_sha256", "sim", "scene", "device", "device_chip", "provider", "physics_device",
     "physics", "num_envs", "seed", "control_hz", "randomise", "seconds", "steps", "steps_per_s", "real_time_factor",
-    "outcome", "episodes", "cut_off", "falls", "fall_rate", "safety_stops", "returns", "episode_length", "tracking", "notes",
+    "outcome", "episodes", "cut_off", "falls", "fall_rate", "safety_stops", "returns", "episode_length", "tracking",
+    "notes",
 }  # fmt: skip
 
 

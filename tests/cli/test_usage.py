@@ -25,7 +25,8 @@ def test_a_misspelt_key_is_named_with_the_one_that_is_missing() -> None:
     with pytest.raises(ContractError) as caught:
         table.number("weight")
     assert str(caught.value) == (
-        "task.toml: key 'rewards.tilt.weight' is missing: found 'wieght', which is no key. Add rewards.tilt.weight to it"
+        "task.toml: key 'rewards.tilt.weight' is missing: found 'wieght', which is no key. "
+        "Add rewards.tilt.weight to it"
     )
 
 
