@@ -29,6 +29,8 @@ def run_table(report: dict[str, Any]) -> str:
     if "command" in report:
         asked = report["command"]
         table.add_row("asked", _twist(asked) if "mean_velocity" in report else _position(asked))
+    if "success" in report:
+        table.add_row("success", f"{'yes' if report['success'] else '[yellow]no[/]'}, by the task's criterion")
     if "goal_error_m" in report["metrics"]:
         table.add_row("reached", f"{1e3 * report['metrics']['goal_error_m']:.1f} mm from it at the end")
     if "mean_velocity" in report:

@@ -62,6 +62,8 @@ class Trace:
     outcome: Outcome = "completed"
     reason: str = ""
     warnings: dict[str, int] = field(default_factory=dict)
+    success: bool | None = None
+    """Whether the task's criterion held to the end, for as long as it asks; None for a task without one."""
     unrecorded: EdgertError | None = None
     """Why the run could not be recorded to its end."""
 

@@ -37,6 +37,7 @@ from edgert.sim.scene import Scene, build, drive_summary, physics_steps
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import ResetDraws, spread
 from edgert.task.notes import beginning, differences, meaning, outside, overrides
+from edgert.task.rewards import RewardInputs
 from edgert.task.task import Task, fall_below, load_task
 
 MAX_SECONDS = 86_400.0
@@ -95,9 +96,12 @@ class Session:
         self.controller.reset()
         logs = [RunLog(self, sink) for sink in sinks]
 
+        criterion = _Criterion(self.task, self.robot, self.controller, self.loaded.contract)
+
         def each(step: int, trace: Trace) -> None:
             for log in logs:
                 log.tick(step, trace)
+            criterion.see()
             tick(step, trace)
 
         def finish(reason: str, outcome: str = "interrupted") -> None:
@@ -113,8 +117,10 @@ class Session:
                 real_time=self.options.real_time,
                 fall=self.fall,
                 stop=stop,
-                tick=each if logs else tick,
+                tick=each,
             )
+        criterion.see()
+        trace.success = criterion.met() if trace.outcome == "completed" else None
         trace.warnings = self.robot.warnings()
         try:
             finish(trace.reason, trace.outcome)
@@ -179,6 +185,7 @@ class Session:
             "reason": trace.reason,
             "notes": self.notes,
             "physics_warnings": trace.warnings,
+            **({} if trace.success is None else {"success": trace.success}),
             "metrics": summary.metrics(trace, self.command if twist else (), motion.get("mean_velocity")),
         }
         distance = self.goal_distance()
@@ -205,6 +212,38 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Criterion:
+    """For how many ticks the task's criterion of success has held."""
+
+    def __init__(self, task: Task | None, robot: SimRobot, controller: Controller, contract: Contract) -> None:
+        # The task's own joints are what its criterion counts by.
+        fits = task is not None and task.contract.joints == contract.joints
+        self._rule = task.success if fits and task is not None else None
+        self._held = 0
+        if self._rule is not None:
+            self._needed = max(1, round(self._rule.hold_s * contract.control_hz))
+            self._inputs = RewardInputs(
+                state=robot.allocate(),
+                command=controller.command,
+                velocity=None,
+                gravity=None,
+                action=None,
+                last_action=None,
+                joint_error=None,
+                phase_rad=None,
+            )
+
+    def see(self) -> None:
+        """Look at the observed state."""
+        if self._rule is not None:
+            holds = bool(self._rule.function(self._inputs, self._rule.parameters, np)[0])
+            self._held = self._held + 1 if holds else 0
+
+    def met(self) -> bool | None:
+        """Whether it holds, and for as long as the task asks; None without a criterion."""
+        return None if self._rule is None else self._held >= self._needed
 
 
 def open_session(options: RunOptions) -> Session:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from edgert.cli.episode_tables import spark
@@ -45,3 +47,21 @@ def test_a_file_without_a_sim_says_where_it_runs(capsys: pytest.CaptureFixture[s
     path = str(assets.find("models", "quadruped") / "policy.onnx")
     assert run(["run", "policy", path, "--seconds", "0.1", "--no-real-time"]) == 0
     assert "no --sim is given: it runs in the bundled sim 'quadruped'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "success"),
+    [
+        (["cartpole"], True),
+        (["cartpole", "--seconds", "3"], False),  # upright, but not yet for five seconds
+        (["arm_reach", "--seconds", "2"], True),
+        (["arm_reach", "--seconds", "2", "--command", "2", "0", "0.5"], False),  # out of reach
+        (["quadruped", "--seconds", "0.2"], None),
+    ],
+    ids=str,
+)
+def test_a_run_tells_whether_it_met_the_tasks_criterion(
+    arguments: list[str], success: bool | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", "policy", *arguments, "--no-real-time", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).get("success") is success
