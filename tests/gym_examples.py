@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,8 @@ class Failing(Point):
         if self.count == 5:
             if self.fault == "step":
                 raise RuntimeError("the\nwheels came off.")
+            if self.fault == "exit":
+                sys.exit(3)
             if self.fault == "shape":
                 observation = observation[:2]
             if self.fault == "observation":

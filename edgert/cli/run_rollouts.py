@@ -25,6 +25,7 @@ from edgert.cli.running import (
     refuse_beside,
     sim_option,
 )
+from edgert.errors import EdgertError
 
 if TYPE_CHECKING:
     from edgert.rollout import RolloutOptions
@@ -127,12 +128,17 @@ def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
         with LiveLine() as line:
             progress = Progress(line, options.num_envs, session.task.contract.period_s)
             result = session.run(sink=folder, progress=progress, stop=stop)
-        report = session.report(result)
+        report, failed = session.report(result), None
         if folder is not None:
-            folder.close()
-            report["recording"] = str(folder.path)
-            say(f"recorded {folder.steps} steps into {folder.path}")
+            try:
+                folder.close()
+                report["recording"] = str(folder.path)
+                say(f"recorded {folder.steps} steps into {folder.path}")
+            except EdgertError as error:
+                failed = error  # the run itself is worth its report
     write(report, as_json, rollouts_table)
+    if failed is not None:
+        raise failed
     if report["safety_stops"]:
         say(
             f"edgert: safety stop: {report['safety_stops']} episodes ended, as the policy gave no usable number or "

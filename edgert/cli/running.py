@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -100,10 +101,18 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def quiet_stdout() -> Iterator[None]:
-    """Whatever an environment prints goes to stderr: stdout is for results."""
-    before = sys.stdout
+    """Whatever an environment prints, or what it runs prints, goes to stderr: stdout is for results."""
+    before, kept = sys.stdout, None
     sys.stdout = sys.stderr
+    with suppress(OSError):  # where one of them is closed there is nothing to keep apart
+        kept = os.dup(1)
+        os.dup2(2, 1)
     try:
         yield
     finally:
         sys.stdout = before
+        if kept is not None:
+            with suppress(OSError, AttributeError):  # AttributeError: there is no stdout
+                before.flush()
+            os.dup2(kept, 1)
+            os.close(kept)

@@ -324,7 +324,7 @@ def _steps(seconds: float | None, worlds: GymWorlds) -> int:
         seconds = DEFAULT_S if worlds.episode_steps is None else worlds.episode_steps * period_s
     if seconds / period_s > MAX_STEPS:
         raise UnsupportedError(
-            "the run is too long", found=f"{seconds / period_s:.0f} steps", expected=f"at most {MAX_STEPS}"
+            "the run is too long", found=f"{seconds / period_s:g} steps", expected=f"at most {MAX_STEPS}"
         )
     return max(1, round(seconds / period_s))
 

@@ -6,7 +6,9 @@ was a step at all, and what to act on next. Errors of the environment become ref
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.errors import EdgertError, UnknownNameError, UnsupportedError, one_line
+from edgert.rollout.stream import MAX_HZ, MIN_HZ
+from edgert.tables import show
 
 Array = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -66,16 +70,12 @@ class GymWorlds:
         self._env = env = _make(env_id, num_envs)
         try:
             self._single = num_envs == 1
-            observation = env.observation_space if self._single else env.single_observation_space
-            action = env.action_space if self._single else env.single_action_space
-            self.dim = _flat(observation, f"environment '{env_id}' observes other things than a flat array", "iuf")
-            self.nact = _flat(action, f"environment '{env_id}' takes other actions than a flat array", "f")
-            self.low, self.high = action.low, action.high
+            self._guarded("telling its spaces", self._measure)
             self.period_s = self._guarded("telling its time step", self._told_period_s)
             self.episode_steps = self._guarded("telling its longest episode", self._told_episode_steps)
-            self._next_step = not self._single and self._restarts_at_next_step()
+            self._next_step = not self._single and self._guarded("telling its restarts", self._restarts_at_next_step)
         except BaseException:
-            with suppress(Exception):  # the first error is the one to tell
+            with suppress(Exception, SystemExit):  # the first error is the one to tell
                 env.close()
             raise
         self.resetting: Flags = np.zeros(num_envs, np.bool_)
@@ -102,6 +102,14 @@ class GymWorlds:
     def close(self) -> None:
         """Release the environment."""
         self._guarded("close", self._env.close)
+
+    def _measure(self) -> None:
+        env = self._env
+        observation = env.observation_space if self._single else env.single_observation_space
+        action = env.action_space if self._single else env.single_action_space
+        self.dim = _flat(observation, f"environment '{self.name}' observes other things than a flat array", "iuf")
+        self.nact = _flat(action, f"environment '{self.name}' takes other actions than a flat array", "f")
+        self.low, self.high = action.low, action.high
 
     def _begin(self, seed: int) -> Array:
         observation, _ = self._env.reset(seed=seed)
@@ -149,9 +157,9 @@ class GymWorlds:
     def _guarded(self, what: str, call: Callable[[], _Result]) -> _Result:
         try:
             return call()
-        except EdgertError:
+        except (EdgertError, KeyboardInterrupt):
             raise
-        except Exception as error:  # an environment may raise anything
+        except BaseException as error:  # an environment may raise anything, and may end the program by sys.exit
             raise UnsupportedError(
                 f"environment '{self.name}' fails in {what}", found=f"{type(error).__name__}: {_text(error)}"
             ) from error
@@ -162,22 +170,21 @@ class GymWorlds:
         one = env if self._single else (getattr(env.unwrapped, "envs", None) or [env])[0]  # of a SyncVectorEnv
         dt: Any = getattr(one.unwrapped, "dt", None)
         fps: Any = env.metadata.get("render_fps")
-        if _positive(dt):
-            return float(dt)
-        if _positive(fps):
-            return 1.0 / float(fps)
-        raise self._other(
-            "does not tell its time step",
-            f"dt {dt}, metadata render_fps {fps}",
-            "a property dt in s, or metadata['render_fps'] in Hz",
-        )
+        period_s = _number(dt) or 1.0 / (_number(fps) or math.inf)
+        if not 1.0 / MAX_HZ <= period_s <= 1.0 / MIN_HZ:
+            raise self._other(
+                "does not tell its time step",
+                f"dt {show(dt)}, metadata render_fps {show(fps)}",
+                f"a property dt in s, or metadata['render_fps'] in Hz, of {MIN_HZ:g} to {MAX_HZ:g} Hz",
+            )
+        return period_s
 
     def _told_episode_steps(self) -> int | None:
         """The longest episode, as the environment was registered; None where nothing limits it."""
         told: Any = getattr(getattr(self._env, "spec", None), "max_episode_steps", None)
         task: Any = getattr(self._env.unwrapped, "task", None)  # of an environment of edgert
         told = told if told is not None else getattr(task, "episode_steps", None)
-        return int(told) if isinstance(told, int) and told > 0 else None
+        return min(told, sys.maxsize) if isinstance(told, int) and told > 0 else None
 
     def _restarts_at_next_step(self) -> bool:
         from gymnasium.vector import AutoresetMode
@@ -272,6 +279,11 @@ def _flat(space: Any, what: str, kinds: str) -> int:
     raise UnsupportedError(what, found=found, expected=f"a Box of {numbers} with one axis")
 
 
-def _positive(value: Any) -> bool:
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return bool(number and np.isfinite(value) and value > 0)
+def _number(value: Any) -> float:
+    """A positive number, 0 for anything else; one that no float holds is infinite."""
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool) or not value > 0:
+        return 0.0
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gym_examples import NACT, POINT, Point, blowing_up, linear, register
+from gym_examples import NACT, POINT, Failing, Point, blowing_up, linear, register
 from rollout_examples import talkative, wild
 from support import failing_later_model, linear_model, quadruped_document, save
 
@@ -195,6 +196,48 @@ def test_a_safety_stop_in_an_environment(capsys: pytest.CaptureFixture[str], tmp
     assert report["reason"].startswith("the policy gave nan as component 1 of its action at step ")
     (episode,) = read(tmp_path / "r")
     assert episode.info["outcome"] == "safety_stop"
+
+
+def test_an_environment_that_fails_at_its_end_costs_no_report(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    env = register("Failing-close", Failing, kwargs={"fault": "close"})
+    record = ("--record", str(tmp_path / "r"))
+    code, out, err = ran(capsys, str(linear(tmp_path)), "--env", env, "--seconds", "1", *record, "--json")
+    assert code == 2
+    assert (json.loads(out)["outcome"], json.loads(out)["steps"]) == ("completed", 10)
+    assert err.splitlines()[-1] == f"edgert: environment '{env}' fails in close: found OSError: stuck"
+    assert sum(episode.steps for episode in read(tmp_path / "r")) == 10
+
+
+LOUD = """
+import os, sys, gymnasium, gym_examples
+class Loud(gym_examples.Point):
+    def step(self, action):
+        print("python")
+        sys.__stdout__.write("the first stdout\\n")
+        os.write(1, b"the descriptor\\n")
+        os.system("echo a program")
+        return super().step(action)
+gymnasium.register("edgert-test/Loud-v0", Loud, disable_env_checker=True)
+"""
+
+
+@pytest.mark.parametrize("num_envs", ["1", "2"])
+def test_what_an_environment_prints_is_no_result(tmp_path: Path, num_envs: str) -> None:
+    (tmp_path / "edgert_test_loud.py").write_text(LOUD)
+    command = [sys.executable, "-m", "edgert", "run", "rollouts", str(linear(tmp_path)), "--num-envs", num_envs]
+    done = subprocess.run(
+        [*command, "--env", "edgert_test_loud:edgert-test/Loud-v0", "--seconds", "0.2", "--json"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(Path(__file__).parents[1])))},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(done.stdout)["steps"] == 2
+    for line in ("python", "the first stdout", "the descriptor", "a program"):
+        assert done.stderr.count(f"{line}\n") == 2 * int(num_envs)
 
 
 @pytest.mark.parametrize(

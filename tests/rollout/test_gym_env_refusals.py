@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gym_examples import DIM, DISABLED, NACT, POINT, Failing, linear, register, spaced, vector
+from gym_examples import DIM, DISABLED, NACT, POINT, Failing, Point, linear, register, spaced, vector
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
 from onnx import TensorProto
@@ -114,8 +114,22 @@ ACTION = "takes other actions than a flat array: found {}, expected a Box of flo
 OBSERVATION = "observes other things than a flat array: found {}, expected a Box of numbers with one axis"
 TIME = (
     "does not tell its time step: found dt {}, metadata render_fps {}, expected a property dt in s, or "
-    "metadata['render_fps'] in Hz"
+    "metadata['render_fps'] in Hz, of 0.001 to 1e+06 Hz"
 )
+
+
+class Shy(Point):
+    """Does not show what it observes."""
+
+    @property
+    def observation_space(self) -> Any:
+        raise RuntimeError("not now")
+
+    @observation_space.setter
+    def observation_space(self, space: Any) -> None:
+        pass
+
+
 SPACES = {
     "Discrete": (spaced(action=Discrete(3)), ACTION.format("Discrete(3)")),
     "Integers": (spaced(action=Box(0, 3, (2,), np.int64)), ACTION.format("Box of int64[2]")),
@@ -125,6 +139,10 @@ SPACES = {
     "Image": (spaced(Box(0, 255, (96, 96, 3), np.uint8)), OBSERVATION.format("Box of uint8[96, 96, 3]")),
     "Timeless": (spaced(dt=None), TIME.format(None, None)),
     "Backwards": (spaced(dt=-0.1, metadata={"render_fps": 0}), TIME.format(-0.1, 0)),
+    "Fast": (spaced(dt=1e-300), TIME.format(1e-300, None)),
+    "Slow": (spaced(dt=1e300), TIME.format(1e300, None)),
+    "Frozen": (spaced(dt=np.inf), TIME.format(np.inf, None)),
+    "Film": (spaced(dt=None, metadata={"render_fps": 10**5000}), TIME.format(None, f"{hex(10**5000)[:57]}...")),
 }
 
 
@@ -134,6 +152,12 @@ def test_environments_of_another_kind(tmp_path: Path, name: str, num_envs: int) 
     entry_point, line = SPACES[name]
     env_id = register(name, entry_point)
     assert refused(linear(tmp_path), env_id=env_id, num_envs=num_envs) == f"environment '{env_id}' {line}"
+
+
+def test_an_environment_that_does_not_show_its_spaces(tmp_path: Path) -> None:
+    assert refused(linear(tmp_path), env_id=register("Shy", Shy)) == (
+        "environment 'edgert-test/Shy-v0' fails in telling its spaces: found RuntimeError: not now"
+    )
 
 
 def test_environments_that_restart_in_another_way(tmp_path: Path) -> None:
@@ -149,6 +173,7 @@ def test_environments_that_restart_in_another_way(tmp_path: Path) -> None:
         ("reset", "fails in reset: found KeyError: 'nowhere'"),
         ("no info", "fails in reset: found ValueError: too many values to unpack"),
         ("step", "fails in step: found RuntimeError: the wheels came off"),
+        ("exit", "fails in step: found SystemExit: 3"),
         ("close", "fails in close: found OSError: stuck"),
         ("shape", "gives other observations than its space says: found float64[1, 2], expected numbers [1, 3]"),
     ],
@@ -272,7 +297,7 @@ def test_models_that_do_not_fit(tmp_path: Path, model: dict[str, Any], options: 
     [
         ({"seconds": 0.0}, "--seconds is out of range: found 0.0, expected above 0"),
         ({"seconds": float("nan")}, "--seconds is out of range: found nan, expected above 0"),
-        ({"seconds": 1e9}, "the run is too long: found 10000000000 steps, expected at most 10000000"),
+        ({"seconds": 1e9}, "the run is too long: found 1e+10 steps, expected at most 10000000"),
         ({"num_envs": 0}, "the number of environments is wrong: found 0, expected a whole number, 1 to 65536"),
         ({"seed": -1}, "--seed is wrong: found -1, expected a whole number, 0 or more"),
     ],
