@@ -18,7 +18,9 @@ from edgert.rollout import FolderSink, RolloutOptions, open_rollouts
 from edgert.rollout.recorder import BLOCK_ROWS
 from edgert.rollout.sink import INDEX
 
-NUM_ENVS, SECONDS, ROUNDS = 1024, 0.4, 3
+NUM_ENVS, ROUNDS, TRIES = 1024, 3, 3
+SECONDS = {"quadruped": 0.4, "cartpole": 2.0, "arm_reach": 0.8}
+"""So long that a run takes about a second, and making it durable is no more of it than of a real one."""
 LEAST_OF_A_RUN, LEAST_OF_THE_SINK = 0.8, 0.5
 
 
@@ -35,10 +37,10 @@ def alternating(*calls: Callable[[], float], rounds: int = ROUNDS) -> list[float
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sim", ["quadruped", "cartpole", "arm_reach"])
+@pytest.mark.parametrize("sim", SECONDS)
 def test_a_recorded_run_is_nearly_as_fast(sim: str, tmp_path: Path) -> None:
     """Until everything is durable: the sink is closed, with its fsync, within the time."""
-    options = RolloutOptions(model=sim, sim=sim, num_envs=NUM_ENVS, seconds=SECONDS)
+    options = RolloutOptions(model=sim, sim=sim, num_envs=NUM_ENVS, seconds=SECONDS[sim])
     with open_rollouts(options, every_output=True) as session:
 
         def plain() -> float:
@@ -53,10 +55,12 @@ def test_a_recorded_run_is_nearly_as_fast(sim: str, tmp_path: Path) -> None:
                 result = session.run(sink=sink)
             return NUM_ENVS * result.steps / (time.perf_counter() - begin)
 
-        # A busy machine disturbs both, by chance and not by half: the best of three tries tells what recording costs.
-        theirs, ours = max((alternating(plain, recorded) for _ in range(3)), key=lambda pair: pair[1] / pair[0])
+        for _ in range(TRIES):  # a busy machine disturbs either: one undisturbed try tells what recording costs
+            theirs, ours = alternating(plain, recorded)
+            if ours / theirs >= LEAST_OF_A_RUN:
+                break
     size = sum(file.stat().st_size for file in (tmp_path / "r").iterdir())
-    rows = NUM_ENVS * round(SECONDS * session.task.contract.control_hz)
+    rows = NUM_ENVS * round(SECONDS[sim] * session.task.contract.control_hz)
     print(
         f"{sim}, {NUM_ENVS} worlds: {theirs:,.0f} steps/s, recorded {ours:,.0f} steps/s, ratio {ours / theirs:.3f}; "
         f"{size / rows:.0f} bytes a step"

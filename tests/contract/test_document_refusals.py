@@ -57,7 +57,10 @@ def test_the_example_itself_is_accepted():
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        (("nme",), "'nme': expected one of action, command, control_hz, inputs, joints, phase, robot, schema"),
+        (
+            ("nme",),
+            "'nme': expected one of action, command, control_hz, inputs, joints, phase, recurrent, robot, schema",
+        ),
         (("joints", "ki"), "'joints.ki': expected one of default_pos, kd, kp, names"),
         (("inputs", "obs", "term"), "'inputs.obs.term': expected one of layout, terms"),
         (
