@@ -8,16 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import TextIO
 
+from edgert.closing import Closes
 from edgert.errors import one_line
 
 REDRAWS_PER_S = 5.0
 PLAIN_PER_S = 1.0
 
 
-class LiveLine:
+class LiveLine(Closes):
     """Shows the newest text at a bounded rate. The text is only made when it is shown.
 
     Args:
@@ -59,14 +59,6 @@ class LiveLine:
                 if _takes_text(sys.stderr):
                     sys.stderr.write(text)
                     sys.stderr.flush()
-
-    def __enter__(self) -> LiveLine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _takes_text(stream: TextIO) -> bool:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self, cast
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from edgert.closing import Closes
 from edgert.device.device import Device
 from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
 from edgert.errors import ContractError, DeviceError, IntegrityError, UnsupportedError
@@ -209,7 +210,7 @@ class OnnxModel:
             ) from error
 
 
-class OnnxNetwork:
+class OnnxNetwork(Closes):
     """A batch of an opened model that acts.
 
     Acting on `obs` and `out` copies nothing. Other arrays of the same shapes and dtypes are bound by pointer at their
@@ -312,14 +313,6 @@ class OnnxNetwork:
     def close(self) -> None:
         """Release the session."""
         self._own = self._other = self._session = self._run = None  # type: ignore[assignment]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _tensor(entry: Any) -> Tensor:

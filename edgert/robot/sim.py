@@ -7,12 +7,12 @@ into the control and, when they change, into the per-world gain parameters.
 from __future__ import annotations
 
 from dataclasses import replace
-from types import TracebackType
 
 import mujoco
 import numpy as np
 
 from edgert.clock import Clock, MonotonicClock
+from edgert.closing import Closes
 from edgert.contract.command import JointCommand
 from edgert.contract.spec import Contract
 from edgert.contract.state import RobotState
@@ -23,7 +23,7 @@ from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene
 
 
-class SimRobot:
+class SimRobot(Closes):
     """The body of `scene` under MuJoCo C, started at the scene's keyframe.
 
     Args:
@@ -149,11 +149,3 @@ class SimRobot:
         """See `Robot.close`."""
         self.damp()
         self.sim.close()
-
-    def __enter__(self) -> SimRobot:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from edgert.closing import Closes
 from edgert.device import Device, find_device
 from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
@@ -51,7 +51,7 @@ class Rollouts:
 
 
 @dataclass(slots=True, kw_only=True)
-class RolloutSession:
+class RolloutSession(Closes):
     """An opened run. `notes` are what the user should know before it starts."""
 
     options: RolloutOptions
@@ -154,14 +154,6 @@ class RolloutSession:
     def close(self) -> None:
         """Release everything."""
         self._resources.close()
-
-    def __enter__(self) -> RolloutSession:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> RolloutSession:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
 
+from edgert.closing import Closes
 from edgert.device import find_device
 from edgert.errors import UnsupportedError
 from edgert.policy import OnnxModel
@@ -103,7 +103,7 @@ def run_env(
         return session.run(progress=progress, on_step=on_step, stop=stop)
 
 
-class EnvSession:
+class EnvSession(Closes):
     """An opened run: the environment is made and the network fits it, nothing has moved yet.
 
     Attributes:
@@ -262,14 +262,6 @@ class EnvSession:
     def close(self) -> None:
         """Release the network and the environment."""
         self._resources.close()
-
-    def __enter__(self) -> EnvSession:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Tally:

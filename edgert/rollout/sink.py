@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from edgert.closing import Closes
 
 Rows = Mapping[str, npt.NDArray[Any]]
 """Column name to (n, *shape), all of one length."""
@@ -67,21 +68,6 @@ class Sink(Protocol):
     def close(self) -> None:
         """Make everything durable and release the storage."""
         ...
-
-
-class Closes:
-    """A context manager of what has `close`."""
-
-    def close(self) -> None:
-        """See `Sink.close`."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class MemorySink(Closes):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, get_args
 
 import numpy as np
 
+from edgert.closing import Closes
 from edgert.contract.spec import Contract
 from edgert.device import Device, find_device
 from edgert.errors import ContractError, EdgertError, UnsupportedError
@@ -61,7 +61,7 @@ class RunOptions:
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class Session(Closes):
     """An opened run. `notes` are what the user should know before it starts, one line each."""
 
     options: RunOptions
@@ -204,14 +204,6 @@ class Session:
     def close(self) -> None:
         """Damp and release everything."""
         self._resources.close()
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Criterion:

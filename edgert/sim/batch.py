@@ -7,7 +7,6 @@ oracle that tests compare with). One MjData serves all worlds of a thread, so me
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import Any, cast
 
 import mujoco
@@ -15,6 +14,7 @@ import mujoco.batch
 import numpy as np
 import numpy.typing as npt
 
+from edgert.closing import Closes
 from edgert.errors import RobotError, UnsupportedError
 from edgert.sim.protocol import DIVERGED, Floats, Mask, quiet_physics
 
@@ -31,7 +31,7 @@ def check_count(what: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
-class BatchSim:
+class BatchSim(Closes):
     """`nworld` worlds of `model` on `nthread` threads (0: one per CPU, never more than worlds)."""
 
     def __init__(self, model: mujoco.MjModel, nworld: int = 1, nthread: int = 0) -> None:
@@ -118,11 +118,3 @@ class BatchSim:
     def close(self) -> None:
         """See `Sim.close`."""
         self._batch = None
-
-    def __enter__(self) -> BatchSim:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

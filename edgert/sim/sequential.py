@@ -6,13 +6,13 @@ Slow on purpose and simple on purpose; never chosen for real work.
 from __future__ import annotations
 
 import copy
-from types import TracebackType
 from typing import cast
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
+from edgert.closing import Closes
 from edgert.sim.protocol import DIVERGED, Floats, Mask
 
 _STATE_FIELDS = frozenset(
@@ -35,7 +35,7 @@ _STATE_FIELDS = frozenset(
 )
 
 
-class SequentialSim:
+class SequentialSim(Closes):
     """`nworld` worlds, each with a model of its own, in the `Sim` protocol."""
 
     def __init__(self, model: mujoco.MjModel, nworld: int = 1) -> None:
@@ -121,14 +121,6 @@ class SequentialSim:
     def close(self) -> None:
         """See `Sim.close`."""
         self._datas = []
-
-    def __enter__(self) -> SequentialSim:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _worlds(self, mask: Mask | None) -> list[int]:
         return list(range(self.nworld)) if mask is None else [int(world) for world in np.flatnonzero(mask)]

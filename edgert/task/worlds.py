@@ -8,12 +8,12 @@ bit, whatever the number of worlds and threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from edgert.closing import Closes
 from edgert.contract.history import History
 from edgert.contract.observe import Observer, check_state, make_term_inputs
 from edgert.contract.terms import advance_phase, gravity_in_body, raw_action_target, rotate_to_body
@@ -29,7 +29,7 @@ from edgert.task.rewards import RewardInputs, fallen, goal_distance
 from edgert.task.task import Task, check_rate
 
 
-class Worlds:
+class Worlds(Closes):
     """`nworld` worlds of `task`.
 
     Args:
@@ -271,14 +271,6 @@ class Worlds:
     def close(self) -> None:
         """Release the simulation."""
         self.sim.close()
-
-    def __enter__(self) -> Worlds:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _steps_of(self, seconds: float) -> int:
         return max(1, round(seconds * self.contract.control_hz))
