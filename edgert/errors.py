@@ -6,6 +6,9 @@ Any other exception is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class EdgertError(Exception):
     """A refusal with fields as well as text.
@@ -69,6 +72,36 @@ def one_line(text: str) -> str:
         return line
     half = _LINE_CHARS // 2
     return f"{line[:half]} … {line[-half:]}"
+
+
+@contextmanager
+def importing(
+    module: str,
+    *,
+    what: str = "",
+    missing: str = "",
+    install: str,
+    mend: str = "Reinstall it for this Python",
+    refusal: type[EdgertError] = UnsupportedError,
+) -> Iterator[None]:
+    """A block that imports a package; refuse if it is not installed, or does not load here.
+
+    Args:
+        module: its name.
+        what: how people call it, by default the module's name.
+        missing: what to say where it is not installed.
+        install: the hint there.
+        mend: the hint where it does not load.
+        refusal: the error to raise.
+    """
+    try:
+        yield
+    except Exception as error:  # a package with native libraries may fail in any way
+        interrupted_by(error)
+        what = what or module
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            raise refusal(missing or f"{what} is not installed", hint=install) from error
+        raise refusal(f"{what} cannot be imported", found=str(error) or type(error).__name__, hint=mend) from error
 
 
 def interrupted_by(error: BaseException) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgert.errors import ContractError, EdgertError
+from edgert.errors import ContractError, DeviceError, EdgertError, UnsupportedError, importing
 
 
 def test_a_refusal_says_what_found_expected_and_the_next_step():
@@ -50,6 +50,42 @@ def test_a_long_part_is_cut_in_the_middle():
     assert text.startswith("start x")
     assert text.endswith("x end")
     assert " … " in text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ModuleNotFoundError("No module named 'pack'", name="pack"), "there is no pack. Run: pip install pack"),
+        (
+            ModuleNotFoundError("No module named 'other'", name="other"),
+            "the Pack cannot be imported: found No module named 'other'. Mend it",
+        ),
+        (ImportError("libpack.so.1: no such file"), "the Pack cannot be imported: found libpack.so.1: no such file. "),
+        (AttributeError("no glGetError"), "the Pack cannot be imported: found no glGetError. Mend it"),
+        (TypeError(), "the Pack cannot be imported: found TypeError. Mend it"),
+    ],
+)
+def test_a_package_that_is_missing_or_broken(error, text):
+    said = {"what": "the Pack", "missing": "there is no pack", "install": "Run: pip install pack", "mend": "Mend it"}
+    with pytest.raises(DeviceError) as caught, importing("pack", **said, refusal=DeviceError):
+        raise error
+    assert str(caught.value).startswith(text)
+    assert caught.value.__cause__ is error
+
+
+def test_a_package_needs_no_words_of_its_own():
+    with pytest.raises(UnsupportedError) as caught, importing("pack", install="Run: pip install pack"):
+        raise ModuleNotFoundError("No module named 'pack'", name="pack")
+    assert str(caught.value) == "pack is not installed. Run: pip install pack"
+
+
+def test_ctrl_c_while_a_package_is_imported_stays_ctrl_c():
+    hidden = ImportError("numpy._core.multiarray failed to import")
+    hidden.__cause__ = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), importing("pack", install=""):
+        raise hidden
+    with pytest.raises(SystemExit), importing("pack", install=""):
+        raise SystemExit(3)
 
 
 def test_every_refusal_is_an_edgert_error():

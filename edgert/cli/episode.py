@@ -10,7 +10,7 @@ import click
 from edgert.cli.completion import complete_models
 from edgert.cli.live import LiveLine
 from edgert.cli.main import EXIT_DIFFERENCE, HELP_NAMES, say, write
-from edgert.cli.running import check_mujoco, json_option
+from edgert.cli.running import check_mujoco, json_option, refuse_beside
 from edgert.errors import IntegrityError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -69,12 +69,14 @@ def replay(
     means that some are not. The files that DIR names are opened: its policy, and with --video its scene.
     """
     from edgert.cli.episode_tables import replay_table
-    from edgert.rollout.replay import replay as replay_episodes
 
     opened = _opened(recording)
     chosen = [_one(opened, number) for number in numbers] or list(opened)
     if video is not None:
+        refuse_beside("--video", ("model", "device"), "it shows what was recorded")
         return _film(chosen, recording, Path(video), as_json=as_json)
+    from edgert.rollout.replay import replay as replay_episodes
+
     for path in sorted({str(model or each.header.get("policy")) for each in chosen}):
         say(f"replaying with policy {path}")
     with LiveLine() as line:
@@ -116,7 +118,6 @@ def _film(chosen: list[Episode], recording: str, video: Path, *, as_json: bool) 
             "a video shows one episode", found=f"{len(chosen)}", hint=f"Name one: edgert episode replay {recording} 0 …"
         )
     check_video(video)
-    check_mujoco()
     from edgert.cli.film import film
     from edgert.rollout.scenes import recorded_goals, recorded_model
 
@@ -130,6 +131,7 @@ def _film(chosen: list[Episode], recording: str, video: Path, *, as_json: bool) 
 
 
 def _opened(recording: str) -> Recording:
+    check_mujoco()
     from edgert.rollout import read
 
     opened = read(recording)

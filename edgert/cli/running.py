@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from edgert.cli.completion import complete_models, complete_sims
 from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, say
-from edgert.errors import DeviceError, interrupted_by
+from edgert.errors import DeviceError, importing
 
 EXIT_CODES = {
     "completed": 0,
@@ -51,11 +51,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 def check_mujoco() -> None:
     """Refuse to go on without MuJoCo, with the reason."""
-    try:
+    install, mend = "Run: pip install edgert", "Check the variable MUJOCO_GL"
+    with importing("mujoco", what="MuJoCo", install=install, mend=mend, refusal=DeviceError):
         import mujoco  # noqa: F401
-    except Exception as error:  # it imports PyOpenGL, which has an exception for everything
-        interrupted_by(error)
-        raise DeviceError("MuJoCo cannot be imported", found=error, hint="Check the variable MUJOCO_GL") from error
 
 
 def refuse_beside(option: str, names: Sequence[str], why: str) -> None:

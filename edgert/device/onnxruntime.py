@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import Distribution, distributions
 from types import ModuleType
 
-from edgert.errors import DeviceError, interrupted_by
+from edgert.errors import DeviceError, importing
 
 CPU_PROVIDER = "CPUExecutionProvider"
 
@@ -48,17 +48,9 @@ def import_onnxruntime() -> ModuleType:
             hint=f"Run: pip uninstall -y {names}, then install the one for this chip, "
             "for a CPU: pip install onnxruntime",
         )
-    try:
+    missing = "no onnxruntime is installed, which runs the policy"
+    with importing("onnxruntime", missing=missing, install='Run: pip install "edgert[cpu]"', refusal=DeviceError):
         module = import_module("onnxruntime")
-    except ModuleNotFoundError as error:
-        if error.name != "onnxruntime":
-            raise
-        raise DeviceError(
-            "no onnxruntime is installed, which runs the policy", hint='Run: pip install "edgert[cpu]"'
-        ) from error
-    except ImportError as error:
-        interrupted_by(error)
-        raise DeviceError("onnxruntime cannot be imported", found=error, hint="Reinstall it for this Python") from error
     if module.__file__ is None:  # what is left when one of two distributions was removed: a folder without code
         raise DeviceError(
             "the installed onnxruntime is incomplete",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from edgert.errors import IntegrityError
+from edgert.errors import IntegrityError, importing
 from edgert.files import read_regular, regular_size
 
 MAX_MODEL_BYTES: Final = 2**31 - 1
@@ -87,8 +87,9 @@ def _named_shape(entry: Any) -> str:
 
 
 def _parse(path: Path, data: bytes) -> Any:
-    import onnx
-    from google.protobuf.message import DecodeError
+    with importing("onnx", install="Run: pip install edgert"):
+        import onnx
+        from google.protobuf.message import DecodeError
 
     if not data:
         raise IntegrityError(f"policy {path} is empty", expected="an ONNX model")

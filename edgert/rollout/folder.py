@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from edgert.errors import EdgertError, IntegrityError, UnsupportedError
+from edgert.errors import EdgertError, IntegrityError, UnsupportedError, importing
 from edgert.rollout.sink import INDEX, Closes, Column, Rows
 from edgert.tables import MAX_FILE_BYTES
 
@@ -34,15 +34,12 @@ def import_arrow() -> Any:
     """The module pyarrow.
 
     Raises:
-        UnsupportedError: it is not installed.
+        UnsupportedError: it is not installed, or does not load here.
     """
-    try:
+    missing = "recordings need pyarrow, which is not installed"
+    with importing("pyarrow", missing=missing, install='Run: pip install "edgert[sync]"'):
         import pyarrow
         import pyarrow.ipc
-    except ImportError as error:
-        raise UnsupportedError(
-            "recordings need pyarrow, which is not installed", hint='Run: pip install "edgert[sync]"'
-        ) from error
     return pyarrow
 
 

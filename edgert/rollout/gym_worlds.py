@@ -20,7 +20,7 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from edgert.errors import EdgertError, UnknownNameError, UnsupportedError, one_line
+from edgert.errors import EdgertError, UnknownNameError, UnsupportedError, importing, one_line
 from edgert.rollout.stream import MAX_HZ, MIN_HZ
 from edgert.tables import show
 
@@ -224,8 +224,9 @@ def noting(notes: list[str]) -> Iterator[None]:
 
 
 def _make(env_id: str, num_envs: int) -> Any:
-    import gymnasium
-    from gymnasium.error import DependencyNotInstalled, UnregisteredEnv
+    with importing("gymnasium", install="Run: pip install edgert"):
+        import gymnasium
+        from gymnasium.error import DependencyNotInstalled, UnregisteredEnv
 
     try:
         return gymnasium.make(env_id) if num_envs == 1 else gymnasium.make_vec(env_id, num_envs)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from edgert.errors import EdgertError, UnsupportedError, interrupted_by
+from edgert.errors import EdgertError, UnsupportedError, importing
 from edgert.view.render import Picture
 
 if TYPE_CHECKING:
@@ -77,17 +77,9 @@ def check_encoder(ending: str) -> None:
             found=f"the ending {ending}" if ending else "no ending",
             expected=" or ".join(FORMATS),
         )
-    try:
+    what, missing = "the video encoder PyAV", "no video encoder is installed"
+    with importing("av", what=what, missing=missing, install='Run: pip install "edgert[view]"'):
         import av
-    except ModuleNotFoundError as error:
-        if error.name != "av":
-            raise
-        raise UnsupportedError("no video encoder is installed", hint='Run: pip install "edgert[view]"') from error
-    except ImportError as error:
-        interrupted_by(error)
-        raise UnsupportedError(
-            "the video encoder PyAV cannot be imported", found=error, hint="Reinstall it for this Python"
-        ) from error
     codec = FORMATS[ending].codec
     if codec not in av.codecs_available:
         raise UnsupportedError(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +210,28 @@ def test_the_states_are_filmed(recording: Path, tmp_path: Path, capsys: pytest.C
     assert len(pictures) == 11  # 21 states at 50 Hz, every second one
     assert pictures[0].std() > 5.0
     assert (pictures[0] != pictures[-1]).any()
+
+
+@pytest.mark.parametrize("command", ["list", "show", "replay"])
+def test_without_mujoco_no_recording_is_read(recording: Path, command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "edgert", "episode", command, str(recording)],
+        env=os.environ | {"MUJOCO_GL": "vulkan"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("edgert: MuJoCo cannot be imported: found invalid value for environment variable")
+
+
+@pytest.mark.parametrize("option", [["--policy", "quadruped"], ["--device", "cpu"]])
+def test_a_video_is_of_what_was_recorded(
+    recording: Path, tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(capsys, "episode", "replay", recording, "0", "--video", tmp_path / "v.mp4", *option)
+    assert line.startswith(f"{option[0]} cannot go with --video: it shows what was recorded. See ")
 
 
 def test_columns_that_others_recorded_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
