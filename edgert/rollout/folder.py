@@ -8,24 +8,29 @@ nothing is made durable before `close`; a spool is for that.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
 
+from edgert.closing import Closes
 from edgert.errors import EdgertError, IntegrityError, UnsupportedError, importing
-from edgert.rollout.sink import INDEX, Closes, Column, Rows
+from edgert.rollout.sink import INDEX, Column, Rows
 from edgert.tables import MAX_FILE_BYTES
 
 RECORDING_KEY: Final = b"edgert.recording"
 EVENTS_KEY: Final = b"edgert.episodes"
 SCHEMA: Final = 1
 SUFFIX: Final = ".arrows"
+_DIGITS: Final = 6
+"""Of the number that a file's name begins with, so that names are in the order of time."""
 MAX_EVENTS: Final = 4_096
 """Most beginnings and ends that one batch tells of; their JSON stays well below what a reader takes."""
 
@@ -104,10 +109,13 @@ class FolderSink(Closes):
             [self._arrow.field(name, kind) for name, kind in self._types.items()], metadata={RECORDING_KEY: about}
         )
         self.path = path
+        self._made = not os.path.lexists(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
             counter = 1 + max((_counter(entry.name) for entry in path.iterdir()), default=0)
-            self.path = path / f"{counter:06d}-{self.epoch}{SUFFIX}"
+            if counter >= 10**_DIGITS:
+                raise UnsupportedError(f"folder {path} is full", found=f"{counter - 1} runs", hint="Take another one")
+            self.path = path / f"{counter:0{_DIGITS}d}-{self.epoch}{SUFFIX}"
             self._file = self.path.open("xb")
             self._writer = self._arrow.ipc.new_stream(self._file, self._schema)
             self._file.flush()
@@ -172,6 +180,8 @@ class FolderSink(Closes):
             self._writer.close()
             self._file.flush()
             os.fsync(self._file.fileno())
+            if not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self.path)):
+                raise FileNotFoundError(errno.ENOENT, "another file has its name")
             folder = os.open(self.path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -183,6 +193,16 @@ class FolderSink(Closes):
             with suppress(OSError):  # it would try once more to write what could not be written
                 self._file.close()
         self.acknowledged = self._written
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if kind is not None and not self._written:  # what failed before its first row leaves nothing behind
+            with suppress(OSError):
+                self.path.unlink()
+                if self._made:
+                    self.path.parent.rmdir()
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
@@ -209,12 +229,13 @@ def _empty(arrow: Any, schema: Any) -> Any:
 
 def _counter(name: str) -> int:
     head = name.split("-", 1)[0]
-    return int(head) if head.isascii() and head.isdigit() and len(head) < 12 else 0
+    return int(head) if head.isascii() and head.isdigit() and len(head) == _DIGITS else 0
 
 
 def _refused(path: Path, error: OSError) -> EdgertError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return IntegrityError(
         f"recording {path} cannot be written",
         found=error.strerror or error,
-        hint="Free some space; what was written before can be read",
+        hint="Free some space; what was written before can be read" if full else "Check the folder and its disk",
     )
