@@ -10,13 +10,13 @@ import click
 from edgert.cli.completion import complete_models
 from edgert.cli.live import LiveLine
 from edgert.cli.main import EXIT_DIFFERENCE, HELP_NAMES, say, write
-from edgert.cli.running import check_mujoco, json_option, refuse_beside
+from edgert.cli.running import FilePath, check_mujoco, json_option, refuse_beside
 from edgert.errors import IntegrityError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from edgert.rollout import Episode, Recording
 
-recording_argument = click.argument("recording", type=click.Path(), metavar="DIR")
+recording_argument = click.argument("recording", type=FilePath(), metavar="DIR")
 
 
 @click.group(context_settings=HELP_NAMES)
@@ -57,7 +57,7 @@ def show(recording: str, number: int, as_json: bool) -> int:
 @click.option("--policy", "model", shell_complete=complete_models, help="Another policy than the recorded one.")
 @click.option("--device", default="cpu", show_default=True, help="Chip that runs the network.")
 @click.option(
-    "--video", type=click.Path(), metavar="FILE", help="Film the recorded states of one episode instead, .mp4 or .gif."
+    "--video", type=FilePath(), metavar="FILE", help="Film the recorded states of one episode instead, .mp4 or .gif."
 )
 @json_option
 def replay(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgert.cli.live import LiveLine
-from edgert.cli.main import HELP_NAMES, say, write
+from edgert.cli.main import EXIT_INTERRUPTED, HELP_NAMES, say, write
 from edgert.cli.running import (
     EXIT_CODES,
+    FilePath,
     check_mujoco,
     command_option,
     contract_option,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     help="PD actuators with the contract's gains, or those of the scene.",
 )
 @record_option
-@click.option("--video", type=click.Path(), metavar="FILE", help="Film the run, after it, into this .mp4 or .gif.")
+@click.option("--video", type=FilePath(), metavar="FILE", help="Film the run, after it, into this .mp4 or .gif.")
 @json_option
 def policy(as_json: bool, env: str | None, output: str | None, **values: Any) -> int:
     """Run MODEL, an .onnx file or a bundled policy (default: quadruped), and report how it did.
@@ -114,8 +115,7 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
         sinks: list[Any] = []
         folder = memory = None
         if record is not None:
-            folder = session.folder(Path(record))
-            resources.callback(folder.close)
+            folder = resources.enter_context(session.folder(Path(record)))
             sinks.append(folder)
         if video is not None:
             wanted = [column for column in session.columns() if column.name in ("state.qpos", "command")]
@@ -143,12 +143,14 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
             failed = failed or error
         except KeyboardInterrupt:
             report["video"] = None
-            say("edgert: interrupted while filming")
     write(report, as_json, run_table)
     if failed is not None:
         raise failed
     if report["outcome"] in ("fell", "safety_stop"):
         say(f"edgert: {report['outcome'].replace('_', ' ')}: {report['reason']}")
+    if video is not None and report["video"] is None:
+        say("edgert: interrupted while filming")
+        return EXIT_INTERRUPTED
     return EXIT_CODES[report["outcome"]]
 
 

@@ -123,8 +123,7 @@ def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
         )
         folder = None
         if record is not None:
-            folder = session.folder(record)
-            resources.callback(folder.close)
+            folder = resources.enter_context(session.folder(record))
         with LiveLine() as line:
             progress = Progress(line, options.num_envs, session.task.contract.period_s)
             result = session.run(sink=folder, progress=progress, stop=stop)

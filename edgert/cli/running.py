@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -23,6 +24,17 @@ EXIT_CODES = {
     "interrupted": EXIT_INTERRUPTED,
 }
 
+
+class FilePath(click.Path):
+    """A path as the shell completes it. An empty one, as of a variable that is not set, is no name of this folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See `click.ParamType.convert`."""
+        if not value or "\0" in value:
+            self.fail("the path holds a NUL" if value else "the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 model_argument = click.argument("model", default="quadruped", shell_complete=complete_models)
 sim_option = click.option(
     "--sim",
@@ -31,7 +43,7 @@ sim_option = click.option(
     "else quadruped]",
 )
 contract_option = click.option(
-    "--contract", type=click.Path(), metavar="FILE", help="What the policy's numbers mean (policy.toml)."
+    "--contract", type=FilePath(), metavar="FILE", help="What the policy's numbers mean (policy.toml)."
 )
 command_option = click.option(
     "--command",
@@ -45,7 +57,7 @@ env_option = click.option(
     "--env", metavar="ID", help="A Gymnasium environment instead of a sim, such as HalfCheetah-v5."
 )
 output_option = click.option("--output", metavar="NAME", help="The ONNX output that is the action, with --env.")
-record_option = click.option("--record", type=click.Path(), metavar="DIR", help="Record every step into this folder.")
+record_option = click.option("--record", type=FilePath(), metavar="DIR", help="Record every step into this folder.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 

@@ -226,6 +226,13 @@ def test_without_mujoco_no_recording_is_read(recording: Path, command: str) -> N
     assert done.stderr.startswith("edgert: MuJoCo cannot be imported: found invalid value for environment variable")
 
 
+@pytest.mark.parametrize("command", ["list", "show", "replay"])
+def test_an_empty_path_is_no_name_of_the_working_folder(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "episode", command, "") == (
+        f"Invalid value for 'DIR': the path is empty. See edgert episode {command} --help"
+    )
+
+
 @pytest.mark.parametrize("option", [["--policy", "quadruped"], ["--device", "cpu"]])
 def test_a_video_is_of_what_was_recorded(
     recording: Path, tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]

@@ -259,6 +259,39 @@ def test_an_output_is_named_for_an_environment_only(capsys: pytest.CaptureFixtur
     )
 
 
+@pytest.mark.parametrize("arguments", [("--record", ""), ("--video", ""), ("--contract", "")])
+def test_an_empty_path_is_no_name_of_the_working_folder(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused(capsys, *QUICK, *arguments) == (
+        f"Invalid value for '{arguments[0]}': the path is empty. See edgert run policy --help"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_path_with_a_nul_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edgert.toml").write_text('[run.policy]\nrecord = "a\\u0000b"')
+    assert refused(capsys, *QUICK) == "edgert.toml: key 'run.policy.record' is wrong: found the path holds a NUL"
+
+
+def test_ctrl_c_while_filming_costs_no_report(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: object, **options: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("edgert.cli.film.film", interrupt)
+    monkeypatch.setattr("edgert.view.check_video", lambda path: None)
+    code, out, err = ran(capsys, *QUICK, "--video", str(tmp_path / "v.mp4"), "--json")
+    assert code == 130
+    assert (json.loads(out)["outcome"], json.loads(out)["video"]) == ("completed", None)
+    assert err.splitlines()[-1] == "edgert: interrupted while filming"
+
+
 def test_a_video_that_fails_after_the_run_costs_no_report(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,54 @@ def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     line = refused(tmp_path / "loop")
     assert line.startswith(f"cannot record into {tmp_path / 'loop'}: found ")
+
+
+def test_names_of_files_stay_in_the_order_of_time(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    folder.mkdir()
+    for name in ("99999999999-x.arrows", "7-x.arrows", "000041-x.arrows"):
+        (folder / name).write_bytes(b"")
+    assert small_recording(folder)[0].name.startswith("000042-")
+    (folder / "999999-x.arrows").write_bytes(b"")
+    with pytest.raises(UnsupportedError) as caught:
+        small_recording(folder)
+    assert str(caught.value) == f"folder {folder} is full: found 999999 runs. Take another one"
+
+
+@pytest.mark.parametrize(
+    ("what", "found"), [("removed", os.strerror(errno.ENOENT)), ("replaced", "another file has its name")]
+)
+def test_a_recording_that_is_gone_when_it_ends_is_told(what: str, found: str, tmp_path: Path) -> None:
+    sink = FolderSink(tmp_path / "r", small_columns(), HEADER)
+    write_small(sink)
+    sink.path.unlink()
+    if what == "replaced":
+        sink.path.write_bytes(b"")
+    with pytest.raises(EdgertError) as caught:
+        sink.close()
+    assert str(caught.value) == (
+        f"recording {sink.path} cannot be written: found {found}. Check the folder and its disk"
+    )
+    assert sink.acknowledged == 0
+    sink.close()
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_fails_before_its_first_row_leaves_nothing_behind(there: bool, tmp_path: Path) -> None:
+    if there:
+        (tmp_path / "r").mkdir()
+
+    def fail(before: Callable[[FolderSink], object]) -> None:
+        with FolderSink(tmp_path / "r", small_columns(), HEADER) as sink:
+            before(sink)
+            raise RuntimeError("the policy fails")
+
+    with pytest.raises(RuntimeError):
+        fail(lambda sink: sink.begin(0, {"seed": 1}))
+    assert (tmp_path / "r").exists() is there
+    with pytest.raises(RuntimeError):
+        fail(write_small)
+    assert len(read(tmp_path / "r")) == 2
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
