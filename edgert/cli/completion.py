@@ -36,7 +36,7 @@ def _complete(kind: assets.Kind, incomplete: str) -> list[CompletionItem]:
 
 
 @click.command(context_settings=HELP_NAMES)
-@click.argument("shell", type=click.Choice(list(_INSTALL)))
+@click.argument("shell", metavar="SHELL", type=click.Choice(list(_INSTALL)))
 def completion(shell: str) -> None:
     """Print the script that lets SHELL complete edgert's commands, options, models and sims.
 

@@ -119,7 +119,17 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `edgert` program: run, print refusals as one line, exit with the right code."""
+    _open_standard_streams()
     sys.exit(run(arguments))
+
+
+def _open_standard_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, lest a recording gets its number and what libraries print."""
+    descriptor = 0
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        os.set_inheritable(descriptor, descriptor <= 2)
+    os.close(descriptor)
 
 
 def say(text: str) -> None:

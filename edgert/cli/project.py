@@ -158,7 +158,7 @@ def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:
     if isinstance(option.type, click.types.BoolParamType):
         return "true or false", lambda value: isinstance(value, bool)
     if option.count or isinstance(option.type, click.types.IntParamType):
-        return "an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)
+        return "an integer of 64 bits", lambda value: type(value) is int and abs(value) < 2**63
     if isinstance(option.type, click.types.FloatParamType):
         return "a finite number", is_number
     return "text", lambda value: isinstance(value, str)

@@ -101,7 +101,9 @@ def interruptible() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked = True
 
-    before = {kind: signal.signal(kind, ask) for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    # Who ignores the end of a terminal, as nohup does, goes on ignoring it.
+    polite = [kind for kind in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(kind) is not signal.SIG_IGN]
+    before = {kind: signal.signal(kind, ask) for kind in (signal.SIGINT, *polite)}
     try:
         yield lambda: asked
     finally:

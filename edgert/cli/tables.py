@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from shutil import get_terminal_size
 from typing import Any
 
 from rich.cells import cell_len
@@ -62,7 +63,8 @@ def rendered(*parts: RenderableType) -> str:
 
     A listing that is wider than the terminal keeps its columns: the terminal breaks its lines.
     """
-    console = Console(highlight=False)
+    # Sizes in the environment may be no numbers at all, which the console would not survive.
+    console = Console(highlight=False, width=get_terminal_size().columns, height=25)
     if not console.is_terminal:
         console.width = _PLAIN_COLUMNS
     wide = console.options.update_width(_PLAIN_COLUMNS)

@@ -34,6 +34,14 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["numpy", version("numpy")] in lines
 
 
+@pytest.mark.parametrize("size", ["", "-5", "0", "1", "abc", "²", "9" * 5000, "\x1b[2J"])
+def test_a_terminal_of_any_size(size: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", size)
+    monkeypatch.setenv("LINES", size)
+    assert run(["version"]) == 0
+    assert ["edgert", __version__] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
 def test_absent_ones(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Needed ones are null, optional ones are left out; a runtime of a vendor has its own name."""
     monkeypatch.setattr("edgert.device.installation.installed_version", lambda name: "7" if name == "torch" else None)
