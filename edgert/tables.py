@@ -14,6 +14,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -71,6 +72,51 @@ def read_json(text: str, *, where: str) -> dict[str, Any]:
         raise ContractError(f"{where} is not a JSON object", found=type_name(document), expected="an object")
     check_depth(document, where)
     return document
+
+
+def read_yaml(path: Path, *, kind: str) -> dict[str, Any]:
+    """Parse a bounded YAML file by the safe loader: no object is made, no alias followed, no key taken twice.
+
+    A Python `slice`, as some exporters write it for "every one", reads as the text "all" and is never executed.
+    """
+    import yaml
+
+    data = read_regular(path, f"{kind} file", MAX_FILE_BYTES, ContractError, expected="a few kilobytes of YAML")
+    try:
+        document = yaml.load(data, Loader=_loader())  # noqa: S506  # a safe loader, made stricter
+    except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
+        problem = getattr(error, "problem", None) or str(error) or "nested too deep"
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark is not None else ""
+        raise ContractError(f"{kind} file {path} cannot be read as safe YAML", found=f"{problem}{where}") from error
+    if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
+        raise ContractError(f"{kind} file {path} is no table of names", found=type_name(document))
+    check_depth(document, str(path))
+    return document
+
+
+@cache
+def _loader() -> Any:
+    import yaml
+
+    class Strict(yaml.SafeLoader):
+        """Without aliases, which a few lines can make endless, and without keys that win over earlier ones."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                event = self.peek_event()  # type: ignore[no-untyped-call]
+                raise yaml.constructor.ConstructorError(None, None, "an alias", event.start_mark)
+            return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            twice = _repeated(str(key) for key in keys)
+            if twice:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {twice} more than once", node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    Strict.add_constructor("tag:yaml.org,2002:python/object/apply:builtins.slice", lambda loader, node: "all")
+    return Strict
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgert import assets
-from edgert.cli.completion import complete_models
-from edgert.cli.main import HELP_NAMES, write
-from edgert.cli.running import contract_option, json_option, path_of
+from edgert.cli.completion import complete_models, complete_sims
+from edgert.cli.main import HELP_NAMES, say, write
+from edgert.cli.running import contract_option, format_option, json_option, path_of
 from edgert.errors import EdgertError
 
 if TYPE_CHECKING:
@@ -81,8 +81,10 @@ def _list_table(report: dict[str, Any]) -> str:
 @policy.command(context_settings=HELP_NAMES)
 @click.argument("model", shell_complete=complete_models)
 @contract_option
+@click.option("--sim", shell_complete=complete_sims, help="The robot it runs on, whose joints some formats need.")
+@format_option
 @json_option
-def inspect(model: str, contract: str | None, as_json: bool) -> None:
+def inspect(model: str, contract: str | None, sim: str | None, wanted: str | None, as_json: bool) -> None:
     """Print what MODEL, an .onnx file or a bundled policy, holds, and what its numbers mean; it is not run.
 
     The meaning is read as by `edgert run policy`: from the model's metadata and from policy.toml beside it, or from
@@ -91,14 +93,17 @@ def inspect(model: str, contract: str | None, as_json: bool) -> None:
     from edgert.policy.describe import describe_model
     from edgert.policy.load import NoContractError, load_policy, locate
     from edgert.policy.model import read_policy
+    from edgert.rollout.options import joints_of
 
     report: dict[str, Any] = {"contract": None, "contract_missing": None, "contract_sha256": None}
     report |= {"contract_sources": [], "contract_overrides": [], "contract_provenance": {}}
     try:
-        loaded = load_policy(model, path_of(contract))
+        loaded = load_policy(model, path_of(contract), joints=() if sim is None else joints_of(sim), wanted=wanted)
     except NoContractError as error:
         write(describe_model(read_policy(locate(model))) | report | {"contract_missing": str(error)}, as_json, _model)
         return
+    for note in loaded.notes:
+        say(note)
     report |= {
         "contract": loaded.contract.to_document(),
         "contract_sha256": loaded.contract.sha256(),

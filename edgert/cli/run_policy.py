@@ -17,6 +17,7 @@ from edgert.cli.running import (
     command_option,
     contract_option,
     env_option,
+    format_option,
     interruptible,
     json_option,
     model_argument,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 @sim_option
 @env_option
 @contract_option
+@format_option
 @command_option
 @output_option
 @click.option("--seconds", type=float, help="How long to run, in robot time.  [default: 10, or one episode of --env]")
@@ -72,7 +74,7 @@ def policy(as_json: bool, env: str | None, output: str | None, **values: Any) ->
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        names = ("sim", "contract", "command", "video", "actuators", "real_time")
+        names = ("sim", "contract", "wanted", "command", "video", "actuators", "real_time")
         refuse_beside("--env", names, "the environment decides, and runs as fast as it can")
         from edgert.cli.run_env import run_in_env
 

@@ -16,6 +16,7 @@ from edgert.cli.running import (
     command_option,
     contract_option,
     env_option,
+    format_option,
     interruptible,
     json_option,
     model_argument,
@@ -42,6 +43,7 @@ def _range(name: str, unit: str, what: str) -> Callable[[Callable[..., int]], Ca
 @sim_option
 @env_option
 @contract_option
+@format_option
 @command_option
 @output_option
 @click.option("--num-envs", type=click.IntRange(min=1), default=64, show_default=True, help="Worlds.")
@@ -74,7 +76,7 @@ def rollouts(
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        names = ("sim", "contract", "command", "randomise", "trials", *_RANDOMISED)
+        names = ("sim", "contract", "wanted", "command", "randomise", "trials", *_RANDOMISED)
         refuse_beside("--env", names, "the environment decides")
         from edgert.cli.run_env import run_in_env
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -40,11 +40,8 @@ class PolicyFile:
     inputs: tuple[str, ...]
     """Name and shape of each input, for messages."""
     outputs: tuple[str, ...]
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """The names of the inputs alone."""
-        return tuple(entry.rpartition("[")[0] for entry in self.inputs)
+    input_shapes: Mapping[str, tuple[int | str | None, ...]]
+    output_shapes: Mapping[str, tuple[int | str | None, ...]]
 
 
 def read_policy(path: Path) -> PolicyFile:
@@ -77,13 +74,18 @@ def read_policy(path: Path) -> PolicyFile:
         metadata={entry.key: entry.value for entry in model.metadata_props},
         opset=max(opsets, default=0),
         inputs=tuple(_named_shape(entry) for entry in model.graph.input if entry.name not in weights),
+        input_shapes={entry.name: _shape(entry) for entry in model.graph.input if entry.name not in weights},
+        output_shapes={entry.name: _shape(entry) for entry in model.graph.output},
         outputs=tuple(output.name for output in model.graph.output),
     )
 
 
 def _named_shape(entry: Any) -> str:
-    dims = entry.type.tensor_type.shape.dim
-    return f"{entry.name}[{', '.join(str(dim.dim_value or dim.dim_param or '?') for dim in dims)}]"
+    return f"{entry.name}[{', '.join(str(size or '?') for size in _shape(entry))}]"
+
+
+def _shape(entry: Any) -> tuple[int | str | None, ...]:
+    return tuple(dim.dim_value or dim.dim_param or None for dim in entry.type.tensor_type.shape.dim)
 
 
 def _parse(path: Path, data: bytes) -> Any:

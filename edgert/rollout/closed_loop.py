@@ -19,11 +19,20 @@ import numpy.typing as npt
 from edgert.closing import Closes
 from edgert.device import Device, find_device
 from edgert.errors import UnsupportedError
-from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
+from edgert.policy import LoadedPolicy, OnnxPolicy
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
 from edgert.rollout.log import RAN_OUT, STOPPED, EpisodeLog, finished
-from edgert.rollout.options import RolloutOptions, all_alike, check_options, command_of, described, overridden, task_of
+from edgert.rollout.options import (
+    RolloutOptions,
+    all_alike,
+    check_options,
+    command_of,
+    described,
+    load,
+    overridden,
+    task_of,
+)
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
 from edgert.rollout.tally import EpisodeResult, Stretch, Tally, outcomes, tracking
@@ -164,7 +173,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
     """
     check_options(options)
     device = find_device(options.device)
-    loaded = load_policy(options.model, None if options.contract is None else Path(options.contract))
+    loaded = load(options)
     contract = loaded.contract
     if len(contract.inputs) != 1:
         raise UnsupportedError(
@@ -172,7 +181,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             found=", ".join(contract.inputs),
             expected="one input, as rollouts feed only that",
         )
-    notes = [*overrides(loaded.overrides), *meaning(contract)]
+    notes = [*loaded.notes, *overrides(loaded.overrides), *meaning(contract)]
     task = task_of(options.sim, options.model, loaded, options.seconds)
     command = command_of(options, task, notes)
     steps = max(1, round((options.seconds or task.episode_s) * contract.control_hz))

@@ -11,8 +11,9 @@ from edgert import assets
 from edgert.contract.spec import CommandSpec, Range
 from edgert.errors import ContractError, RobotError, UnsupportedError
 from edgert.files import is_path
-from edgert.policy import LoadedPolicy
+from edgert.policy import LoadedPolicy, load_policy
 from edgert.sim.batch import check_count
+from edgert.sim.scene import scene_joints
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import middle_goal
 from edgert.task.task import GoalSampling, Randomisation, Task, load_task, scene_task
@@ -30,6 +31,7 @@ class RolloutOptions:
         model: an .onnx file or the name of a bundled policy.
         sim: a bundled sim, a folder with a task.toml, or a scene (.xml); None: the sim of the bundled policy's name.
         contract: a policy.toml of your own.
+        wanted: the format that the policy was exported in, where several fit.
         num_envs: worlds.
         seconds: robot time of every world, s; None: one episode of the task.
         seed: of the first world; world i has seed + i.
@@ -47,6 +49,7 @@ class RolloutOptions:
     model: str = "quadruped"
     sim: str | None = None
     contract: Path | None = None
+    wanted: str | None = None
     num_envs: int = 64
     seconds: float | None = None
     seed: int = 0
@@ -59,6 +62,22 @@ class RolloutOptions:
     gains: Range | None = None
     delay: Range | None = None
     nthread: int = 0
+
+
+def load(options: RolloutOptions) -> LoadedPolicy:
+    """The policy that a user named, for the robot of the sim that a user named."""
+    return load_policy(
+        options.model,
+        None if options.contract is None else Path(options.contract),
+        joints=joints_of(default_sim(options.model) if options.sim is None else options.sim),
+        wanted=options.wanted,
+    )
+
+
+def joints_of(sim: str) -> tuple[str, ...]:
+    """The joints of the robot of a bundled sim, a task of your own or a bare scene, in the scene's order."""
+    bare = Path(sim).suffix not in ("", ".toml")
+    return scene_joints(Path(sim) if bare else load_task(sim).scene)
 
 
 def task_of(sim: str | None, model: str, loaded: LoadedPolicy, seconds: float | None) -> Task:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from edgert.errors import UnsupportedError
-from edgert.policy import load_policy
 from edgert.rollout.closed_loop import open_rollouts
-from edgert.rollout.options import RolloutOptions, task_of
+from edgert.rollout.options import RolloutOptions, load, task_of
 from edgert.task.trials import Trials
 
 Progress = Callable[[int, int], None]
@@ -38,7 +37,7 @@ def run_trials(
     Raises:
         EdgertError: the policy or the task cannot be used, or the task has no trials.
     """
-    task = task_of(options.sim, options.model, load_policy(options.model, options.contract), None)
+    task = task_of(options.sim, options.model, load(options), None)
     trials = task.trials
     if trials is None:
         raise UnsupportedError(f"task '{task.name}' has no trials", hint="Add [trials] to its task.toml")

@@ -33,7 +33,7 @@ from edgert.runtime.log import RunLog
 from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
 from edgert.sim.actuators import Actuators
 from edgert.sim.protocol import Floats
-from edgert.sim.scene import Scene, build, drive_summary, physics_steps
+from edgert.sim.scene import Scene, build, drive_summary, physics_steps, scene_joints
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import ResetDraws, spread
 from edgert.task.notes import beginning, differences, meaning, outside, overrides
@@ -50,6 +50,8 @@ class RunOptions:
     model: str = "quadruped"
     sim: str | None = None
     contract: Path | None = None
+    wanted: str | None = None
+    """How the policy was exported, where several formats fit."""
     command: tuple[float, float, float] | None = None
     seconds: float = 10.0
     seed: int = 0
@@ -246,9 +248,14 @@ def open_session(options: RunOptions) -> Session:
     """
     _check(options)
     device = find_device(options.device)
-    loaded = load_policy(options.model, None if options.contract is None else Path(options.contract))
-    contract = loaded.contract
     task, scene_path = _scene_of(default_sim(options.model) if options.sim is None else options.sim)
+    loaded = load_policy(
+        options.model,
+        None if options.contract is None else Path(options.contract),
+        joints=scene_joints(scene_path),
+        wanted=options.wanted,
+    )
+    contract = loaded.contract
     scene = build(
         scene_path,
         contract.joints,
@@ -262,6 +269,7 @@ def open_session(options: RunOptions) -> Session:
     steps = max(1, round(options.seconds * contract.control_hz))
     check_ticks(steps)
     notes = [
+        *loaded.notes,
         *overrides(loaded.overrides),
         *meaning(contract),
         drive_summary(scene, options.actuators),

@@ -83,6 +83,15 @@ def load_spec(path: Path) -> mujoco.MjSpec:
     return spec
 
 
+def scene_joints(path: Path) -> tuple[str, ...]:
+    """Names of the hinges and slides of a scene, in its order.
+
+    Raises:
+        IntegrityError: as `load_spec`.
+    """
+    return tuple(joint.name for joint in load_spec(path).joints if joint.type in _SCALAR_JOINTS and joint.name)
+
+
 @contextmanager
 def _warnings() -> Iterator[list[str]]:
     """What MuJoCo warns of while it reads a file."""

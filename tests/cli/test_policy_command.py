@@ -151,7 +151,8 @@ def test_a_model_without_a_contract_is_described_all_the_same(capsys, tmp_path):
     assert report["contract"] is None
     assert report["contract_sha256"] is None
     assert report["contract_missing"] == (
-        f"policy {path} does not say what its numbers mean: found no 'edgert.contract' metadata and no policy.toml "
+        f"policy {path} does not say what its numbers mean: found no 'edgert.contract' metadata, no policy.toml and "
+        "no file of a known trainer "
         "beside it, expected a contract for a model that takes obs[batch, 50] and gives actions. Write "
         f"{tmp_path}/policy.toml or name one with --contract; docs/policy-toml.md shows how"
     )

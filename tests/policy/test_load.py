@@ -55,7 +55,8 @@ def test_a_policy_without_a_contract_says_what_to_write(tmp_path: Path) -> None:
     with pytest.raises(ContractError) as caught:
         load_policy(str(path))
     assert str(caught.value) == (
-        f"policy {path} does not say what its numbers mean: found no 'edgert.contract' metadata and no policy.toml "
+        f"policy {path} does not say what its numbers mean: found no 'edgert.contract' metadata, no policy.toml and "
+        "no file of a known trainer "
         "beside it, expected a contract for a model that takes obs[batch, 50] and gives actions. Write "
         f"{tmp_path / 'policy.toml'} or name one with --contract; docs/policy-toml.md shows how"
     )

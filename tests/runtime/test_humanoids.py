@@ -121,3 +121,26 @@ def test_g1_walks(shared: Path, tmp_path: Path, policy, command, seconds, expect
     assert report["outcome"] == "completed"
     for axis, (value, tolerance) in expected.items():
         assert report["mean_velocity"][axis] == pytest.approx(value, abs=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("command", "velocity"),
+    [((0.5, 0.0, 0.0), (0.43, 0.0, 0.0)), ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)), ((0.5, 0.0, 0.6), (0.42, 0.0, 0.56))],
+    ids=str,
+)
+def test_unitrees_own_file_is_contract_enough(
+    shared: Path, command: tuple[float, float, float], velocity: tuple[float, float, float]
+) -> None:
+    options = RunOptions(
+        model=str(shared / "policies/unitree_g1_rl_mjlab/policy.onnx"),
+        sim=str(shared / "robots/unitree_g1/scene.xml"),
+        command=command,
+        seconds=10.0,
+        real_time=False,
+    )
+    with open_session(options) as session:
+        assert session.notes[0].startswith("format unitree: deploy.yaml with joint_ids_map")
+        report = session.report(session.run())
+    assert report["outcome"] == "completed"
+    assert report["contract_sources"] == ["deploy.yaml"]
+    assert report["mean_velocity"] == pytest.approx(velocity, abs=0.05)
