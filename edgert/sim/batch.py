@@ -7,6 +7,7 @@ oracle that tests compare with). One MjData serves all worlds of a thread, so me
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, cast
 
 import mujoco
@@ -31,19 +32,30 @@ def check_count(what: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
+def check_memory(nworld: int, bytes_of_world: int) -> None:
+    """Refuse more worlds than the memory holds: the system would promise it, and kill the program when it is used."""
+    needed, memory = nworld * bytes_of_world, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        raise UnsupportedError(
+            f"{nworld} worlds do not fit into the memory of this computer",
+            found=f"{needed / 2**30:.1f} GiB at least",
+            expected=f"at most {memory / 2**30:.1f} GiB",
+        )
+
+
+def world_bytes(model: mujoco.MjModel, fields: Sequence[str] = ()) -> int:
+    """What the state of a world takes and its own values of model fields, each with the copy that a reset makes."""
+    state: int = 8 * mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION)
+    own: int = sum(getattr(model, name).nbytes for name in fields)
+    return 2 * (state + own)
+
+
 class BatchSim(Closes):
     """`nworld` worlds of `model` on `nthread` threads (0: one per CPU, never more than worlds)."""
 
     def __init__(self, model: mujoco.MjModel, nworld: int = 1, nthread: int = 0) -> None:
         nworld, nthread = check_count("worlds", nworld, 1, MAX_WORLDS), check_count("threads", nthread, 0, MAX_THREADS)
-        needed = 2 * nworld * mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION) * 8
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if needed > memory:
-            raise UnsupportedError(
-                f"{nworld} worlds do not fit into the memory of this computer",
-                found=f"{needed / 2**30:.1f} GiB at least",
-                expected=f"at most {memory / 2**30:.1f} GiB",
-            )
+        check_memory(nworld, world_bytes(model))
         quiet_physics()
         self.model = model
         self.nworld = nworld

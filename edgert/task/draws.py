@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import cos, sin
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -120,6 +120,15 @@ def middle_goal(sampling: GoalSampling) -> tuple[float, float, float]:
     x, y, z = sampling.center_m
     flat = radius * cos(elevation)
     return round(x + flat * cos(azimuth), 3), round(y + flat * sin(azimuth), 3), round(z + radius * sin(elevation), 3)
+
+
+GENERATOR_BYTES: Final = 3_000
+"""What the two generators of a world take."""
+
+
+def draw_bytes(noise: Floats) -> int:
+    """What the draws of a world take, with noise of half widths `noise` (dim,)."""
+    return GENERATOR_BYTES + (noise.nbytes * _NOISE_BLOCK if np.any(noise > 0.0) else 0)
 
 
 class Generators:

@@ -18,15 +18,15 @@ from edgert.contract.history import History
 from edgert.contract.observe import Observer, check_state, make_term_inputs
 from edgert.contract.terms import advance_phase, gravity_in_body, raw_action_target, rotate_to_body
 from edgert.errors import ContractError, RobotError
-from edgert.sim.batch import BatchSim
+from edgert.sim.batch import MAX_WORLDS, BatchSim, check_count, check_memory, world_bytes
 from edgert.sim.body import SimBody
 from edgert.sim.protocol import Floats, Mask
 from edgert.sim.scene import Scene, build
 from edgert.tables import MAX_MAGNITUDE
-from edgert.task.draws import Generators, ResetDraws, around, draw_commands, spread
-from edgert.task.randomise import Randomiser, randomised
+from edgert.task.draws import Generators, ResetDraws, around, draw_bytes, draw_commands, spread
+from edgert.task.randomise import Randomiser, needs_model_fields, randomised
 from edgert.task.rewards import RewardInputs, fallen, goal_distance
-from edgert.task.task import Task, check_rate
+from edgert.task.task import Randomisation, Task, check_rate
 
 
 class Worlds(Closes):
@@ -66,6 +66,9 @@ class Worlds(Closes):
         self.randomise = task.randomise if randomise else type(task.randomise)()
         self.scene = build_scene(task, delay_s=self.randomise.delay_s[1] if self.randomise.delay_s else 0.0)
         targets = randomised(task, self.scene)
+        (name,) = contract.inputs
+        noise = self._noise_scale(name)
+        _check_size(nworld, self.scene, self.randomise, noise)
         self.sim = BatchSim(self.scene.model, nworld, nthread)
         self.body = SimBody(self.sim, self.scene)
         check_state(contract, self.body.state, f"scene {task.scene.name}")
@@ -104,13 +107,12 @@ class Worlds(Closes):
             phase_rad=self.phase,
             xp=np,
         )
-        (name,) = contract.inputs
         self._observer = Observer(contract, name, self.action)
         spec = contract.inputs[name]
         self.observation_dim = spec.dim
         self._seen = np.zeros((nworld, spec.dim), np.float32)
         self._history = History(spec, self._seen) if spec.history > 1 else None
-        self._generators = Generators(nworld, self._noise_scale(name))
+        self._generators = Generators(nworld, noise)
         self._draws = ResetDraws(len(contract.joints), nact)
         self._randomiser = Randomiser(self.randomise, self.scene, self.sim, targets, self._draws)
         self._next_push = np.zeros(nworld, np.int64)
@@ -376,6 +378,12 @@ def _fixed(command: Sequence[float], task: Task) -> Floats:
         names = ", ".join(key.split("_")[0] for key in task.contract.command.keys)
         raise ContractError("the fixed command is wrong", found=command, expected=f"three finite numbers: {names}")
     return values
+
+
+def _check_size(nworld: int, scene: Scene, randomise: Randomisation, noise: Floats) -> None:
+    """Refuse more worlds than the memory holds."""
+    check_count("worlds", nworld, 1, MAX_WORLDS)
+    check_memory(nworld, world_bytes(scene.model, needs_model_fields(randomise)) + draw_bytes(noise))
 
 
 def _check_rewards(task: Task, inputs: RewardInputs) -> None:

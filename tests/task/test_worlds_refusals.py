@@ -18,6 +18,23 @@ from edgert.task.rewards import RewardTerm
 from edgert.task.task import Task, load_task
 from edgert.task.worlds import Worlds, build_scene
 
+
+def test_more_worlds_than_memory_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With their draws and what differs between them, which is far more than their state."""
+    monkeypatch.setattr("edgert.sim.batch.os.sysconf", lambda name: 1 << 15)  # pages, and bytes of each
+    with pytest.raises(UnsupportedError) as caught:
+        Worlds(QUADRUPED, 50_000)
+    assert str(caught.value) == (
+        "50000 worlds do not fit into the memory of this computer: found 1.3 GiB at least, expected at most 1.0 GiB"
+    )
+
+
+@pytest.mark.parametrize("nworld", [0, -1, True, 2.0, "2", 10**9])
+def test_a_number_of_worlds_that_is_none_is_refused(nworld: Any) -> None:
+    with pytest.raises(UnsupportedError, match="the number of worlds is wrong"):
+        Worlds(QUADRUPED, nworld)
+
+
 UNKNOWN: dict[str, tuple[str, Any, str]] = {
     "sensor of a reward": (
         "rewards.foot_clock.sensors",
