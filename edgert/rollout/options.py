@@ -17,6 +17,7 @@ from edgert.sim.scene import scene_joints
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import middle_goal
 from edgert.task.task import GoalSampling, Randomisation, Task, load_task, scene_task
+from edgert.task.trials import FRICTION, GAINS, MAX_PUSH_M_S
 
 MAX_WORLDS: Final = 1_000_000
 MAX_SECONDS: Final = 86_400.0
@@ -104,7 +105,7 @@ def check_options(options: RolloutOptions) -> None:
         raise UnsupportedError("--seed is wrong", found=seed, expected="a whole number, 0 or more")
     if command is not None and not _numbers(command, 3):
         raise ContractError("--command is wrong", found=command, expected="three finite numbers")
-    limits = {"friction": (1e-5, 100.0), "mass": (-1e6, 1e6), "gains": (0.0, 1e3), "delay": (0.0, 1.0)}
+    limits = {"friction": FRICTION, "mass": (-1e6, 1e6), "gains": GAINS, "delay": (0.0, 1.0)}
     for name, (low, high) in limits.items():
         value = getattr(options, name)
         if value is not None and not (_numbers(value, 2) and low <= value[0] <= value[1] <= high):
@@ -113,10 +114,12 @@ def check_options(options: RolloutOptions) -> None:
             )
     pushes = options.pushes
     if pushes is not None and not (
-        _numbers(pushes, 2) and 0.0 <= pushes[0] <= 100.0 and 0.0 < pushes[1] <= MAX_SECONDS
+        _numbers(pushes, 2) and 0.0 <= pushes[0] <= MAX_PUSH_M_S and 0.0 < pushes[1] <= MAX_SECONDS
     ):
         raise UnsupportedError(
-            "--pushes is wrong", found=pushes, expected="a speed of 0 to 100 m/s, and seconds above 0"
+            "--pushes is wrong",
+            found=pushes,
+            expected=f"a speed of 0 to {MAX_PUSH_M_S:g} m/s, and seconds, above 0 to {MAX_SECONDS:g}",
         )
 
 

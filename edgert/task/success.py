@@ -46,6 +46,9 @@ def _read_goal_near(table: Table, joints: tuple[str, ...]) -> Parameters:
     return {**read_end_effector(table, joints), "within_m": table.number("within_m", above=0.0)}
 
 
+GOAL_TERMS: Final = ("goal_distance", "near_goal", "goal_near")
+"""Rewards and criteria that measure the distance from a commanded position."""
+
 CRITERIA: Final[dict[str, tuple[Criterion, Callable[[Table, tuple[str, ...]], Parameters]]]] = {
     "joint_near": (_joint_near, _read_joint_near),
     "goal_near": (_goal_near, _read_goal_near),

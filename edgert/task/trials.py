@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from edgert.contract.spec import Contract, Range
-from edgert.tables import Table, is_number, show, type_name
+from edgert.tables import MAX_MAGNITUDE, Table, is_number, show, type_name
 
 MAX_WORLDS: Final = 100_000
 MAX_COMMANDS: Final = 1_000
+FRICTION: Final = (1e-5, 100.0)
+"""Bounds of sliding friction."""
+GAINS: Final = (0.0, 1e3)
+"""Bounds of the factor of kp and kd."""
+MAX_PUSH_M_S: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +50,8 @@ def read_trials(table: Table, contract: Contract, max_seconds: float) -> Trials:
         seconds=table.number("seconds", above=0.0, hi=max_seconds) if table.has("seconds") else None,
         commands=_commands(table, contract),
         pushes=_pair(table, "pushes"),
-        friction=table.range("friction", lo=1e-5) if table.has("friction") else None,
-        gains=table.range("gains", lo=0.0) if table.has("gains") else None,
+        friction=table.range("friction", lo=FRICTION[0], hi=FRICTION[1]) if table.has("friction") else None,
+        gains=table.range("gains", lo=GAINS[0], hi=GAINS[1]) if table.has("gains") else None,
         max_falls=table.integer("max_falls", lo=0) if table.has("max_falls") else None,
         min_success=table.number("min_success", lo=0.0, hi=1.0) if table.has("min_success") else None,
         max_drift_m_s=table.number("max_drift_m_s", above=0.0) if table.has("max_drift_m_s") else None,
@@ -59,16 +64,20 @@ def read_trials(table: Table, contract: Contract, max_seconds: float) -> Trials:
 def _pair(table: Table, name: str) -> Range | None:
     if not table.has(name):
         return None
-    first, second = table.numbers(name, length=2)
-    if first < 0.0 or second <= 0.0:
-        table.fail(name, found=show([first, second]), expected="[m/s, s], both positive")
-    return first, second
+    speed, interval = table.numbers(name, length=2)
+    if not 0.0 <= speed <= MAX_PUSH_M_S or interval <= 0.0:
+        table.fail(name, found=show([speed, interval]), expected=f"[m/s, s], 0 to {MAX_PUSH_M_S:g} and above 0")
+    return speed, interval
+
+
+def _is_usable(value: object) -> bool:
+    return is_number(value) and abs(value) <= MAX_MAGNITUDE  # type: ignore[arg-type]  # it is a number
 
 
 def _commands(table: Table, contract: Contract) -> tuple[tuple[float, float, float], ...]:
     value = table.raw("commands", [])
     fits = isinstance(value, list) and len(value) <= MAX_COMMANDS
-    if not fits or not all(isinstance(one, list) and len(one) == 3 and all(map(is_number, one)) for one in value):
+    if not fits or not all(isinstance(one, list) and len(one) == 3 and all(map(_is_usable, one)) for one in value):
         table.fail(
             "commands", found=f"{type_name(value)} {show(value)}", expected="a list of commands, three numbers each"
         )

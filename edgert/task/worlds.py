@@ -25,7 +25,8 @@ from edgert.sim.scene import Scene, build
 from edgert.tables import MAX_MAGNITUDE
 from edgert.task.draws import Generators, ResetDraws, around, draw_bytes, draw_commands, spread
 from edgert.task.randomise import Randomiser, needs_model_fields, randomised
-from edgert.task.rewards import RewardInputs, fallen, goal_distance
+from edgert.task.rewards import RewardInputs, RewardTerm, fallen, goal_distance
+from edgert.task.success import GOAL_TERMS, SuccessRule
 from edgert.task.task import Randomisation, Task, check_rate
 
 
@@ -120,7 +121,7 @@ class Worlds(Closes):
         self._dt = contract.period_s
         self._rewarded = self._reward_inputs()
         self._weights = [term.weight * self._dt for term in task.rewards]
-        _check_rewards(task, self._rewarded)
+        _check_terms(task, self._rewarded)
 
     def _noise_scale(self, name: str) -> Floats:
         widths: list[float] = []
@@ -386,13 +387,21 @@ def _check_size(nworld: int, scene: Scene, randomise: Randomisation, noise: Floa
     check_memory(nworld, world_bytes(scene.model, needs_model_fields(randomise)) + draw_bytes(noise))
 
 
-def _check_rewards(task: Task, inputs: RewardInputs) -> None:
-    """Refuse rewards that this scene cannot feed, by computing each once."""
-    for term in task.rewards:
+def _check_terms(task: Task, inputs: RewardInputs) -> None:
+    """Refuse rewards and a criterion of success that this scene cannot feed, by computing each once."""
+    command = task.contract.command
+    terms: list[tuple[str, RewardTerm | SuccessRule]] = [("reward", term) for term in task.rewards]
+    for kind, term in [*terms, *([("criterion", task.success)] if task.success is not None else [])]:
+        if term.name in GOAL_TERMS and (command is None or command.kind != "position"):
+            raise ContractError(
+                f"{kind} '{term.name}' of task '{task.name}' measures the distance from a commanded position",
+                found="no command" if command is None else f"{command.kind} commands",
+                expected='[contract.command] kind = "position"',
+            )
         missing = [name for name in term.parameters.get("sensors", ()) if name not in inputs.state.sensors]
         if missing:
             raise ContractError(
-                f"reward '{term.name}' of task '{task.name}' reads a sensor that scene {task.scene} does not have",
+                f"{kind} '{term.name}' of task '{task.name}' reads a sensor that scene {task.scene} does not have",
                 found=", ".join(missing),
                 expected="one of " + (", ".join(sorted(inputs.state.sensors)) or "none"),
             )
@@ -400,13 +409,13 @@ def _check_rewards(task: Task, inputs: RewardInputs) -> None:
             value = np.asarray(term.function(inputs, term.parameters, np))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise ContractError(
-                f"reward '{term.name}' of task '{task.name}' cannot be computed for scene {task.scene}",
+                f"{kind} '{term.name}' of task '{task.name}' cannot be computed for scene {task.scene}",
                 found=error,
                 hint="It may need a floating base, a [contract.phase], or a sensor with more numbers",
             ) from error
         if value.shape != inputs.joint_error.shape[:1]:
             raise ContractError(
-                f"reward '{term.name}' of task '{task.name}' gives no single number for each world",
+                f"{kind} '{term.name}' of task '{task.name}' gives no single number for each world",
                 found=f"shape {value.shape}",
                 expected=f"shape {inputs.joint_error.shape[:1]}",
             )

@@ -195,7 +195,7 @@ def test_what_is_randomised_is_described_without_what_is_not() -> None:
         ({"delay": (0.0, 2.0)}, "--delay is wrong: found (0.0, 2.0), expected LOW HIGH with 0 <= LOW <= HIGH <= 1"),
         (
             {"pushes": (-1.0, 4.0)},
-            "--pushes is wrong: found (-1.0, 4.0), expected a speed of 0 to 100 m/s, and seconds above 0",
+            "--pushes is wrong: found (-1.0, 4.0), expected a speed of 0 to 100 m/s, and seconds, above 0 to 86400",
         ),
         ({"pushes": (1.0, 0.0)}, "--pushes is wrong: found (1.0, 0.0)"),
         ({"device": "cuda:9"}, "unknown device 'cuda:9': expected"),

@@ -155,7 +155,7 @@ REFUSED: list[tuple[str, str, Any, str]] = [
         "quadruped",
         "randomise.push.speed_m_s",
         0.5,
-        "unknown key 'randomise.push.velocity_m_s': expected",
+        "key 'randomise.push.speed_m_s' is wrong: found velocity_m_s beside it, expected one of them",
     ),
     ("quadruped", "randomise.push", {"interval_s": 1.0, "speed_m_s": -1.0}, "push.speed_m_s' is wrong: found -1.0"),
 ]

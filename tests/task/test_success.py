@@ -108,8 +108,38 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("success.joint_near.within_rad", None, "key 'success.joint_near.within_rad' is missing"),
     ("success.joint_near.speed", 1.0, "unknown key 'success.joint_near.speed'"),
     ("success.hold_s", -1.0, "key 'success.hold_s' is wrong: found -1.0, expected at least 0"),
+    ("success.hold_s", 10.5, "key 'success.hold_s' is wrong: found 10.5, expected at least 0 and at most 10"),
     ("success.held_s", 1.0, "unknown key 'success.held_s': expected one of goal_near, hold_s, joint_near"),
 ]
+
+
+UNFIT: list[tuple[str, Any, str]] = [
+    (
+        "arm_reach",
+        {"goal_near": {"within_m": 0.1, "sensor": "tip"}},
+        "criterion 'goal_near' of task 'arm_reach' reads a sensor that scene .* does not have: found tip, expected one",
+    ),
+    (
+        "cartpole",
+        {"goal_near": {"within_m": 0.1}},
+        "criterion 'goal_near' of task 'cartpole' measures the distance from a commanded position: found no command, "
+        r"expected \[contract.command\] kind = \"position\"",
+    ),
+    (
+        "quadruped",
+        {"goal_near": {"within_m": 0.1, "sensor": "FL_foot_pos"}},
+        "criterion 'goal_near' of task 'quadruped' measures the distance .* found twist commands, expected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sim", "success", "text"), UNFIT)
+def test_a_criterion_that_the_scene_cannot_feed_is_refused(
+    sim: str, success: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    task = load_task(changed_sim(sim, tmp_path, {"success": success}))
+    with pytest.raises(ContractError, match=text):
+        Worlds(task, 1)
 
 
 @pytest.mark.parametrize(("key", "value", "text"), REFUSED)

@@ -35,6 +35,10 @@ REFUSED: list[tuple[str, str, Any, str]] = [
     ("quadruped", "pushes", [0.5], "key 'trials.pushes' is wrong: found 1 numbers, expected 2"),
     ("quadruped", "friction", [0.0, 1.0], "key 'trials.friction' is wrong: found 0.0, expected at least 1e-05"),
     ("quadruped", "gains", [1.0, 0.5], "key 'trials.gains' is wrong: found"),
+    ("quadruped", "gains", [1.0, 1e4], "key 'trials.gains' is wrong: found 10000.0, expected at least 0 and at most 1"),
+    ("quadruped", "friction", [0.5, 1e3], "found 1000.0, expected at least 1e-05 and at most 100"),
+    ("quadruped", "pushes", [101.0, 1.0], r"found \[101.0, 1.0\], expected \[m/s, s\], 0 to 100 and above 0"),
+    ("quadruped", "commands", [[1e300, 0.0, 0.0]], "key 'trials.commands' is wrong"),
     ("quadruped", "max_falls", -1, "key 'trials.max_falls' is wrong: found -1"),
     ("quadruped", "max_falls", 0.5, "key 'trials.max_falls' is wrong: found a number 0.5, expected an integer"),
     (

@@ -133,6 +133,13 @@ def test_rewards_that_need_a_floating_base(reward: str, tmp_path: Path) -> None:
         Worlds(task, 1)
 
 
+@pytest.mark.parametrize("reward", [{"goal_distance": {"weight": -1.0}}, {"near_goal": {"weight": 1.0, "std": 0.1}}])
+def test_a_reward_of_a_goal_under_other_commands(reward: dict[str, Any]) -> None:
+    some = changed("rewards", reward)
+    with pytest.raises(ContractError, match="measures the distance from a commanded position: found twist commands"):
+        Worlds(parse(some), 1)
+
+
 def test_a_reward_of_the_clock_without_a_clock(tmp_path: Path) -> None:
     clock = {"weight": 1.0, "height_m": 0.1, "ground_m": 0.0, "sensors": ["foot"], "offsets_rad": [0.0]}
     scene = leg_xml(sensors='<framepos name="foot" objtype="geom" objname="foot"/>')
