@@ -39,7 +39,7 @@ from edgert.rollout.tally import EpisodeResult, Stretch, Tally, outcomes, tracki
 from edgert.sim.protocol import Mask
 from edgert.sim.scene import drive_summary
 from edgert.tables import MAX_MAGNITUDE
-from edgert.task.notes import beginning, differences, meaning, outside, overrides
+from edgert.task.notes import beginning, differences, meaning, outside, overrides, unmet
 from edgert.task.task import Task
 from edgert.task.worlds import Worlds
 
@@ -185,6 +185,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
     task = task_of(options.sim, options.model, loaded, options.seconds)
     command = command_of(options, task, notes)
     steps = max(1, round((options.seconds or task.episode_s) * contract.control_hz))
+    episode_steps = min(task.episode_steps, steps)
     with ExitStack() as resources, _room_for(options.num_envs):
         task = replace(task, randomise=overridden(options, task))
         worlds = resources.enter_context(
@@ -196,6 +197,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             notes += outside(contract.command, command)
         if policy.runs > 1:
             notes.append(f"the model takes fewer worlds at a time: it runs {policy.runs} times for one step of all")
+        notes += unmet(task, episode_steps)
         if all_alike(task, command):
             notes.append("warning: nothing differs between the worlds: they are one sample, whatever their number")
         return RolloutSession(
@@ -207,7 +209,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             worlds=worlds,
             command=command,
             steps=steps,
-            episode_steps=min(task.episode_steps, steps),
+            episode_steps=episode_steps,
             notes=notes,
             _resources=resources.pop_all(),
         )

@@ -43,6 +43,15 @@ def overrides(loaded_overrides: Sequence[str]) -> list[str]:
     return [f"{name} overridden by {source}" for name, source in (each.split(": ", 1) for each in loaded_overrides)]
 
 
+def unmet(task: Task, episode_steps: int) -> list[str]:
+    """A warning if episodes of so many control steps are too short to succeed."""
+    rule, hz = task.success, task.contract.control_hz
+    if rule is None or round(rule.hold_s * hz) <= episode_steps:
+        return []
+    end_s = episode_steps / hz
+    return [f"warning: no episode succeeds: it ends after {end_s:g} s, and has to do so for {rule.hold_s:g} s"]
+
+
 def _placed(term: ObservationTerm) -> str:
     return f"({term.frame}, {term.point})" if term.name == "base_lin_vel" else ""
 

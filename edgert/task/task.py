@@ -193,7 +193,6 @@ def parse_task(document: Mapping[str, object], path: Path, policy: Contract | No
     _check_policy(contract, own, path)
     decimation = table.integer("decimation", lo=1, hi=MAX_DECIMATION)
     scene = _scene_path(table, path)
-    episode_s = table.number("episode_s", above=0.0, hi=MAX_EPISODE_S)
     rewards_table = table.table("rewards")
     rewards = rewards_table.each(lambda key, entry: _reward(rewards_table, key, entry, contract))
     task = Task(
@@ -202,12 +201,12 @@ def parse_task(document: Mapping[str, object], path: Path, policy: Contract | No
         scene=scene,
         contract=contract,
         decimation=max(1, round(decimation * own.control_hz / contract.control_hz)),
-        episode_s=episode_s,
+        episode_s=table.number("episode_s", above=0.0, hi=MAX_EPISODE_S),
         base=table.text("base", ""),
         command=_sampling(table, own) if table.has("command") else None,
         rewards=tuple(rewards.values()),
         fall=_fall(table) if table.has("terminations") else None,
-        success=read_success(table.table("success"), contract.joints, episode_s) if table.has("success") else None,
+        success=read_success(table.table("success"), contract.joints, MAX_EPISODE_S) if table.has("success") else None,
         reset=_reset(table, own) if table.has("reset") else ResetRanges(),
         randomise=_randomise(table, own) if table.has("randomise") else Randomisation(),
         trials=read_trials(table.table("trials"), own, MAX_EPISODE_S) if table.has("trials") else None,

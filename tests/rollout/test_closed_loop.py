@@ -372,7 +372,8 @@ def test_the_report_says_what_ran_on_what(tmp_path: Path) -> None:
     assert report["randomise"] == {"kp": [0.9, 1.1], "kd": [0.9, 1.1], "noise": noise}
     assert report["notes"] == run.session.notes
     assert report["notes"][0].startswith("input obs: 6 = joint_pos 1 + joint_vel 2 + ")
-    assert report["notes"][-1] == "starts at keyframe 'home', spread as the task resets it"
+    assert report["notes"][-2] == "starts at keyframe 'home', spread as the task resets it"
+    assert report["notes"][-1].startswith("warning: no episode succeeds")
 
 
 def test_overrides_of_the_contract_are_noted(tmp_path: Path) -> None:
@@ -384,6 +385,13 @@ def test_overrides_of_the_contract_are_noted(tmp_path: Path) -> None:
             "the policy's own contract counts; it differs from that of task 'cartpole' in joints"
         )
         assert session.task.contract.kp == (300.0, 0.0)
+
+
+@pytest.mark.parametrize(("seconds", "unmet"), [(5.0, False), (4.98, True)])
+def test_episodes_too_short_to_succeed_are_noted(seconds: float, unmet: bool) -> None:
+    with open_rollouts(RolloutOptions(model="cartpole", num_envs=2, seconds=seconds)) as session:
+        line = f"warning: no episode succeeds: it ends after {seconds:g} s, and has to do so for 5 s"
+        assert (session.notes[-1] == line) is unmet
 
 
 def test_a_sink_gets_what_it_has_columns_for(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_reward_that_the_policy_cannot_have_is_refused() -> None:
 
 
 def test_a_task_knows_the_digest_of_its_file(tmp_path: Path) -> None:
-    folder = Path(changed_sim("cartpole", tmp_path, {"episode_s": 6.0}))
+    folder = Path(changed_sim("cartpole", tmp_path, {"episode_s": 3.0}))
     digest = hashlib.sha256((folder / "task.toml").read_bytes()).hexdigest()
     for name in (str(folder), folder, folder / "task.toml", str(folder / "task.toml")):
         assert load_task(name).sha256 == digest
