@@ -22,8 +22,9 @@ import numpy as np
 
 from edgert.closing import Closes
 from edgert.errors import EdgertError, IntegrityError, UnsupportedError, importing
+from edgert.rollout.layout import LAYOUT, faults
 from edgert.rollout.sink import INDEX, Column, Rows
-from edgert.tables import MAX_FILE_BYTES
+from edgert.tables import MAX_FILE_BYTES, check_depth
 
 RECORDING_KEY: Final = b"edgert.recording"
 EVENTS_KEY: Final = b"edgert.episodes"
@@ -32,7 +33,9 @@ SUFFIX: Final = ".arrows"
 _DIGITS: Final = 6
 """Of the number that a file's name begins with, so that names are in the order of time."""
 MAX_EVENTS: Final = 4_096
-"""Most beginnings and ends that one batch tells of; their JSON stays well below what a reader takes."""
+"""Most beginnings and ends that one batch tells of."""
+MAX_EVENT_BYTES: Final = MAX_FILE_BYTES // 2
+"""Most that one batch tells of them, well below what a reader takes."""
 
 
 def import_arrow() -> Any:
@@ -84,7 +87,7 @@ class FolderSink(Closes):
         steps: rows taken, but for final ones.
 
     Raises:
-        UnsupportedError: no pyarrow, or the folder cannot be used.
+        UnsupportedError: no pyarrow, the folder cannot be used, or nobody could read such a recording.
     """
 
     def __init__(self, path: Path, columns: Sequence[Column], header: Mapping[str, Any]) -> None:
@@ -95,19 +98,11 @@ class FolderSink(Closes):
         self.acknowledged = 0
         self.steps = 0
         self._written = 0
-        self._types = {column.name: _type(self._arrow, column) for column in self.columns}
         self._events: dict[str, dict[str, Any]] = {"begin": {}, "end": {}}
+        self._event_bytes = 0
         self._broken = False
-        about = _json({"schema": SCHEMA, "epoch": self.epoch, **header})
-        if len(about) > MAX_FILE_BYTES:
-            raise UnsupportedError(
-                "what the recording says of its run is too long",
-                found=f"{len(about)} bytes of JSON",
-                expected=f"at most {MAX_FILE_BYTES}",
-            )
-        self._schema = self._arrow.schema(
-            [self._arrow.field(name, kind) for name, kind in self._types.items()], metadata={RECORDING_KEY: about}
-        )
+        self._schema = _judged(self._arrow, self.columns, {**header, "schema": SCHEMA, "epoch": self.epoch})
+        self._types = dict(zip(self._schema.names, self._schema.types, strict=True))
         self.path = path
         self._made = not os.path.lexists(path)
         try:
@@ -131,9 +126,15 @@ class FolderSink(Closes):
         self._note("end", episode, info)
 
     def _note(self, kind: str, episode: int, info: Mapping[str, Any]) -> None:
-        self._events[kind][str(episode)] = dict(info)
-        if self._pending() == MAX_EVENTS:
+        size = len(_json({str(episode): info}))
+        if size > MAX_EVENT_BYTES:
+            raise UnsupportedError(
+                f"what the recording says of episode {episode} is too long", found=f"{size} bytes of JSON"
+            )
+        if self._pending() == MAX_EVENTS or self._event_bytes + size > MAX_EVENT_BYTES:
             self._put(_empty(self._arrow, self._schema))
+        self._events[kind][str(episode)] = dict(info)
+        self._event_bytes += size
 
     def _pending(self) -> int:
         return sum(map(len, self._events.values()))
@@ -160,7 +161,7 @@ class FolderSink(Closes):
         metadata = None
         if self._pending():
             metadata = {EVENTS_KEY: _json(self._events)}
-            self._events = {"begin": {}, "end": {}}
+            self._events, self._event_bytes = {"begin": {}, "end": {}}, 0
         try:
             self._writer.write_batch(batch, custom_metadata=metadata)
             self._file.flush()
@@ -207,7 +208,33 @@ class FolderSink(Closes):
 
 def _json(value: Mapping[str, Any]) -> bytes:
     """JSON in UTF-8; a path that is no text becomes some."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnsupportedError("what the recording says of its run is no JSON", found=error) from error
+
+
+def _judged(arrow: Any, columns: Sequence[Column], header: Mapping[str, Any]) -> Any:
+    """The schema of a stream, as its reader will judge it."""
+    check_depth(header, "what the recording says of its run")
+    about = _json(header)
+    if len(about) > MAX_FILE_BYTES:
+        raise UnsupportedError(
+            "what the recording says of its run is too long",
+            found=f"{len(about)} bytes of JSON",
+            expected=f"at most {MAX_FILE_BYTES}",
+        )
+    try:
+        fields = [arrow.field(column.name, _type(arrow, column)) for column in columns]
+        schema = arrow.schema(fields, metadata={RECORDING_KEY: about})
+    except (arrow.lib.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise UnsupportedError("a column cannot be recorded", found=error) from error
+    wrong = faults(arrow, schema, header)
+    if wrong:
+        raise UnsupportedError(
+            "what is to be recorded is not laid out as a recording", found=", ".join(wrong), expected=LAYOUT
+        )
+    return schema
 
 
 def _type(arrow: Any, column: Column) -> Any:

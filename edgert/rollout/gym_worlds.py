@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.errors import EdgertError, UnknownNameError, UnsupportedError, importing, one_line
-from edgert.rollout.stream import MAX_HZ, MIN_HZ
+from edgert.rollout.layout import MAX_HZ, MIN_HZ
 from edgert.tables import show
 
 Array = npt.NDArray[Any]

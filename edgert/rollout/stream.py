@@ -5,7 +5,6 @@ Batches are validated one by one. What follows the first that is damaged or inco
 
 from __future__ import annotations
 
-import math
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping
@@ -19,17 +18,13 @@ import numpy.typing as npt
 
 from edgert.errors import ContractError, IntegrityError, one_line
 from edgert.files import regular_size
-from edgert.policy.network import MAX_WIDTH
 from edgert.rollout.folder import EVENTS_KEY, RECORDING_KEY, SCHEMA, import_arrow
+from edgert.rollout.layout import LAYOUT, faults
 from edgert.rollout.sink import INDEX
 from edgert.tables import is_number, read_json
 
-MIN_HZ: Final = 1e-3
-MAX_HZ: Final = 1e6
 MAX_ROWS: Final = 1 << 27
 """Most rows of one file: putting them in order takes 30 bytes a row, however little a sparse file takes on disk."""
-_SCALARS: Final = ("reward", "terminated", "truncated", "latency_ns")
-_VECTORS: Final = ("action", "target", "state.qpos", "state.qvel")
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 _END: Final = _CONTINUATION + bytes(4)
 """What a stream begins each message with, and ends with."""
@@ -104,25 +99,9 @@ class Stream:
                 hint="Read it with the edgert that wrote it",
             )
         self._columns = {name: place for place, name in enumerate(schema.names)}
-        types = dict(zip(schema.names, schema.types, strict=True))
-        wrong = [c.name for c in INDEX if types.get(c.name) != self._arrow.from_numpy_dtype(c.dtype)]
-        wrong += [name for name, kind in types.items() if not _usable(self._arrow, kind)]
-        wrong += [name for name, kind in types.items() if name not in wrong and not _fits(self._arrow, name, kind)]
-        if len(types) < len(schema):
-            wrong.append("a name more than once")
-        hz: Any = self.header.get("control_hz")
-        if not is_number(hz) or not MIN_HZ <= hz <= MAX_HZ:
-            wrong.append("no control_hz")
-        if not isinstance(self.header.get("epoch"), str):
-            wrong.append("no epoch")
-        if "action" not in types:
-            wrong.append("no action")
+        wrong = faults(self._arrow, schema, self.header)
         if wrong:
-            raise IntegrityError(
-                f"{where} is not laid out as a recording",
-                found=", ".join(wrong),
-                expected="epoch, control_hz, and columns of numbers: episode, step, world, t_ns, action …",
-            )
+            raise IntegrityError(f"{where} is not laid out as a recording", found=", ".join(wrong), expected=LAYOUT)
 
     def _read_batches(self, messages: Any, reader: Any) -> None:
         while True:
@@ -264,28 +243,6 @@ def _plain(arrow: Any, values: Any, offset: int, count: int) -> Array:
     data = values.buffers()[1]
     bare = arrow.Array.from_buffers(values.type, count, [None, data], offset=offset)
     return np.asarray(bare.to_numpy(zero_copy_only=False))
-
-
-def _usable(arrow: Any, kind: Any) -> bool:
-    if isinstance(kind, arrow.FixedShapeTensorType):
-        in_order = kind.permutation in (None, list(range(len(kind.shape))))
-        return in_order and 0 < math.prod(kind.shape) <= MAX_WIDTH and _is_number(arrow, kind.value_type)
-    return _is_number(arrow, kind)
-
-
-def _fits(arrow: Any, name: str, kind: Any) -> bool:
-    """Whether a column has the shape that those of its name have; what is not known may have any."""
-    shape = tuple(kind.shape) if isinstance(kind, arrow.FixedShapeTensorType) else ()
-    if name == "command":
-        return shape == (3,)
-    if name in _SCALARS:
-        return shape == ()
-    return len(shape) == 1 or not (name in _VECTORS or name.startswith("observation."))
-
-
-def _is_number(arrow: Any, kind: Any) -> bool:
-    types = arrow.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def _told(info: Mapping[str, Any]) -> dict[str, Any]:

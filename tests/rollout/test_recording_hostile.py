@@ -18,9 +18,9 @@ import pytest
 from rollout_examples import HEADER, same_bits, small_columns, small_recording, write_small
 
 from edgert.errors import IntegrityError
+from edgert.policy.network import MAX_WIDTH
 from edgert.rollout import FolderSink, read, recording, stream
 from edgert.rollout.folder import EVENTS_KEY, RECORDING_KEY
-from edgert.rollout.stream import MAX_WIDTH
 
 ROOT = Path(__file__).resolve().parents[2]
 ABOUT = {"schema": 1, "epoch": "abc", "control_hz": 50.0}
