@@ -59,9 +59,11 @@ def read_regular(
     return data
 
 
-def is_path(name: str) -> bool:
-    """Whether a name that a user gave is a path: it has a separator, a suffix or a leading dot.
+def is_path(name: str | Path) -> bool:
+    """Whether a name that a user gave is a path: it is a `Path`, or has a separator, a suffix or a leading dot.
 
     A bare word names bundled data, whatever lies in the working folder.
     """
+    if isinstance(name, Path):
+        return True
     return "/" in name or os.sep in name or name.startswith(".") or bool(Path(name).suffix)

@@ -47,8 +47,8 @@ class RolloutOptions:
         nthread: physics threads, 0: one per CPU.
     """
 
-    model: str = "quadruped"
-    sim: str | None = None
+    model: str | Path = "quadruped"
+    sim: str | Path | None = None
     contract: Path | None = None
     wanted: str | None = None
     num_envs: int = 64
@@ -75,13 +75,13 @@ def load(options: RolloutOptions) -> LoadedPolicy:
     )
 
 
-def joints_of(sim: str) -> tuple[str, ...]:
+def joints_of(sim: str | Path) -> tuple[str, ...]:
     """The joints of the robot of a bundled sim, a task of your own or a bare scene, in the scene's order."""
     bare = Path(sim).suffix not in ("", ".toml")
     return scene_joints(Path(sim) if bare else load_task(sim).scene)
 
 
-def task_of(sim: str | None, model: str, loaded: LoadedPolicy, seconds: float | None) -> Task:
+def task_of(sim: str | Path | None, model: str | Path, loaded: LoadedPolicy, seconds: float | None) -> Task:
     """The task that a user named, under the contract of the policy."""
     if sim is None:
         sim = default_sim(model)
@@ -90,9 +90,10 @@ def task_of(sim: str | None, model: str, loaded: LoadedPolicy, seconds: float | 
     return load_task(sim, loaded.contract)
 
 
-def default_sim(model: str) -> str:
+def default_sim(model: str | Path) -> str:
     """Where a policy runs if nothing is said: a bundled one in the sim of its name, any other with the quadruped."""
-    return model if not is_path(model) and model in assets.names("sims") else "quadruped"
+    bundled = isinstance(model, str) and not is_path(model) and model in assets.names("sims")
+    return str(model) if bundled else "quadruped"
 
 
 def check_options(options: RolloutOptions) -> None:

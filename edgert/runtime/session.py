@@ -47,8 +47,8 @@ MAX_SECONDS = 86_400.0
 class RunOptions:
     """What the user asked for."""
 
-    model: str = "quadruped"
-    sim: str | None = None
+    model: str | Path = "quadruped"
+    sim: str | Path | None = None
     contract: Path | None = None
     wanted: str | None = None
     """How the policy was exported, where several formats fit."""
@@ -326,7 +326,7 @@ def _check(options: RunOptions) -> None:
         )
 
 
-def _scene_of(sim: str) -> tuple[Task | None, Path]:
+def _scene_of(sim: str | Path) -> tuple[Task | None, Path]:
     if Path(sim).suffix not in ("", ".toml"):
         return None, Path(sim)
     task = load_task(sim)

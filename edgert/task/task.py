@@ -135,7 +135,7 @@ def load_task(name: str | Path, contract: Contract | None = None) -> Task:
         UnknownNameError: no bundled sim has that name.
         ContractError: the file cannot be read, or a key is unknown, missing or wrong.
     """
-    if not isinstance(name, Path) and not is_path(name):
+    if isinstance(name, str) and not is_path(name):
         path = assets.find("sims", name) / "task.toml"
     else:
         path = Path(name)

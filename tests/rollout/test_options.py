@@ -16,6 +16,7 @@ from task_examples import leg_document, write_task
 from edgert.errors import EdgertError
 from edgert.rollout import RolloutOptions, RolloutSession, open_rollouts
 from edgert.rollout.options import described, overridden
+from edgert.runtime import RunOptions, open_session
 from edgert.task.task import Randomisation
 
 QUADRUPED = TASKS["quadruped"]
@@ -34,6 +35,16 @@ def spread(values: np.ndarray, low: float, high: float) -> None:
     assert low - margin <= values.min()
     assert values.max() <= high + margin
     assert np.ptp(values) > 0.9 * (high - low)
+
+
+def test_a_policy_and_a_sim_may_be_paths(tmp_path: Path) -> None:
+    """A path is no name of bundled data, whatever it is called."""
+    model, sim = Path(wild("cartpole", tmp_path)), Path(changed_sim("cartpole", tmp_path, {}))
+    assert rolled(model, sim, num_envs=2, seconds=0.1).result.steps == 5
+    with open_session(RunOptions(model=model, sim=sim, seconds=0.1, real_time=False)) as session:
+        assert session.run().steps == 5
+    with pytest.raises(EdgertError, match=r"policy quadruped( is a folder)?"):
+        open_rollouts(RolloutOptions(model=Path("quadruped")))
 
 
 def test_friction_is_that_of_the_geoms_that_the_task_randomises() -> None:
