@@ -93,12 +93,14 @@ def inspect(model: str, contract: str | None, sim: str | None, wanted: str | Non
     from edgert.policy.describe import describe_model
     from edgert.policy.load import NoContractError, load_policy, locate
     from edgert.policy.model import read_policy
-    from edgert.rollout.options import joints_of
+    from edgert.rollout.place import place_of
 
     report: dict[str, Any] = {"contract": None, "contract_missing": None, "contract_sha256": None}
     report |= {"contract_sources": [], "contract_overrides": [], "contract_provenance": {}}
     try:
-        loaded = load_policy(model, path_of(contract), joints=() if sim is None else joints_of(sim), wanted=wanted)
+        loaded = load_policy(
+            model, path_of(contract), joints=() if sim is None else place_of(sim).joints, wanted=wanted
+        )
     except NoContractError as error:
         write(describe_model(read_policy(locate(model))) | report | {"contract_missing": str(error)}, as_json, _model)
         return

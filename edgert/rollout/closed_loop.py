@@ -29,10 +29,9 @@ from edgert.rollout.options import (
     check_options,
     command_of,
     described,
-    load,
     overridden,
-    task_of,
 )
+from edgert.rollout.place import place_of
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
 from edgert.rollout.tally import EpisodeResult, Stretch, Tally, outcomes, tracking
@@ -173,7 +172,8 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
     """
     check_options(options)
     device = find_device(options.device)
-    loaded = load(options)
+    place = place_of(options.sim, options.model)
+    loaded = place.load(options.model, options.contract, options.wanted)
     contract = loaded.contract
     if len(contract.inputs) != 1:
         raise UnsupportedError(
@@ -182,7 +182,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             expected="one input, as rollouts feed only that",
         )
     notes = [*loaded.notes, *overrides(loaded.overrides), *meaning(contract)]
-    task = task_of(options.sim, options.model, loaded, options.seconds)
+    task = place.under(contract, options.seconds)
     command = command_of(options, task, notes)
     steps = max(1, round((options.seconds or task.episode_s) * contract.control_hz))
     episode_steps = min(task.episode_steps, steps)

@@ -7,16 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from edgert import assets
 from edgert.contract.spec import CommandSpec, Range
 from edgert.errors import ContractError, RobotError, UnsupportedError
-from edgert.files import is_path
-from edgert.policy import LoadedPolicy, load_policy
 from edgert.sim.batch import check_count
-from edgert.sim.scene import scene_joints
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import middle_goal
-from edgert.task.task import GoalSampling, Randomisation, Task, load_task, scene_task
+from edgert.task.task import GoalSampling, Randomisation, Task
 from edgert.task.trials import FRICTION, GAINS, MAX_PUSH_M_S
 
 MAX_WORLDS: Final = 1_000_000
@@ -63,37 +59,6 @@ class RolloutOptions:
     gains: Range | None = None
     delay: Range | None = None
     nthread: int = 0
-
-
-def load(options: RolloutOptions) -> LoadedPolicy:
-    """The policy that a user named, for the robot of the sim that a user named."""
-    return load_policy(
-        options.model,
-        None if options.contract is None else Path(options.contract),
-        joints=joints_of(default_sim(options.model) if options.sim is None else options.sim),
-        wanted=options.wanted,
-    )
-
-
-def joints_of(sim: str | Path) -> tuple[str, ...]:
-    """The joints of the robot of a bundled sim, a task of your own or a bare scene, in the scene's order."""
-    bare = Path(sim).suffix not in ("", ".toml")
-    return scene_joints(Path(sim) if bare else load_task(sim).scene)
-
-
-def task_of(sim: str | Path | None, model: str | Path, loaded: LoadedPolicy, seconds: float | None) -> Task:
-    """The task that a user named, under the contract of the policy."""
-    if sim is None:
-        sim = default_sim(model)
-    if Path(sim).suffix not in ("", ".toml"):
-        return scene_task(Path(sim), loaded.contract, seconds or 10.0)
-    return load_task(sim, loaded.contract)
-
-
-def default_sim(model: str | Path) -> str:
-    """Where a policy runs if nothing is said: a bundled one in the sim of its name, any other with the quadruped."""
-    bundled = isinstance(model, str) and not is_path(model) and model in assets.names("sims")
-    return str(model) if bundled else "quadruped"
 
 
 def check_options(options: RolloutOptions) -> None:

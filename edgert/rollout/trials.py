@@ -8,7 +8,8 @@ from typing import Any
 
 from edgert.errors import UnsupportedError
 from edgert.rollout.closed_loop import open_rollouts
-from edgert.rollout.options import RolloutOptions, load, task_of
+from edgert.rollout.options import RolloutOptions
+from edgert.rollout.place import place_of
 from edgert.task.trials import Trials
 
 Progress = Callable[[int, int], None]
@@ -37,7 +38,9 @@ def run_trials(
     Raises:
         EdgertError: the policy or the task cannot be used, or the task has no trials.
     """
-    task = task_of(options.sim, options.model, load(options), None)
+    place = place_of(options.sim, options.model)
+    loaded = place.load(options.model, options.contract, options.wanted)
+    task = place.under(loaded.contract, None)
     trials = task.trials
     if trials is None:
         raise UnsupportedError(f"task '{task.name}' has no trials", hint="Add [trials] to its task.toml")

@@ -19,12 +19,13 @@ from edgert.contract.spec import Contract
 from edgert.device import Device, find_device
 from edgert.errors import ContractError, EdgertError, UnsupportedError
 from edgert.files import is_path
-from edgert.policy import LoadedPolicy, OnnxPolicy, load_policy
+from edgert.policy import LoadedPolicy, OnnxPolicy
 from edgert.robot import SimRobot
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
 from edgert.rollout.log import finished
-from edgert.rollout.options import default_command, default_sim
+from edgert.rollout.options import default_command
+from edgert.rollout.place import default_sim, place_of
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
 from edgert.runtime import summary
@@ -33,12 +34,12 @@ from edgert.runtime.log import RunLog
 from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
 from edgert.sim.actuators import Actuators
 from edgert.sim.protocol import Floats
-from edgert.sim.scene import Scene, build, drive_summary, physics_steps, scene_joints
+from edgert.sim.scene import Scene, build, drive_summary, physics_steps
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import ResetDraws, spread
 from edgert.task.notes import beginning, differences, meaning, outside, overrides
 from edgert.task.rewards import RewardInputs
-from edgert.task.task import Task, fall_below, load_task
+from edgert.task.task import Task, fall_below
 
 MAX_SECONDS = 86_400.0
 
@@ -248,16 +249,12 @@ def open_session(options: RunOptions) -> Session:
     """
     _check(options)
     device = find_device(options.device)
-    task, scene_path = _scene_of(default_sim(options.model) if options.sim is None else options.sim)
-    loaded = load_policy(
-        options.model,
-        None if options.contract is None else Path(options.contract),
-        joints=scene_joints(scene_path),
-        wanted=options.wanted,
-    )
+    place = place_of(options.sim, options.model)
+    task = place.task
+    loaded = place.load(options.model, options.contract, options.wanted)
     contract = loaded.contract
     scene = build(
-        scene_path,
+        place.scene,
         contract.joints,
         contract.joints,
         actuators=options.actuators,
@@ -293,7 +290,7 @@ def open_session(options: RunOptions) -> Session:
             policy=policy,
             robot=robot,
             controller=controller,
-            sim_name=task.name if task is not None else str(scene_path),
+            sim_name=task.name if task is not None else str(place.scene),
             task=task,
             command=command,
             steps=steps,
@@ -324,13 +321,6 @@ def _check(options: RunOptions) -> None:
             found=command,
             expected="three finite numbers: vx, vy in m/s, wz in rad/s; or x, y, z in m",
         )
-
-
-def _scene_of(sim: str | Path) -> tuple[Task | None, Path]:
-    if Path(sim).suffix not in ("", ".toml"):
-        return None, Path(sim)
-    task = load_task(sim)
-    return task, task.scene
 
 
 def _command(options: RunOptions, contract: Contract, task: Task | None, notes: list[str]) -> tuple[float, ...]:

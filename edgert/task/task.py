@@ -135,13 +135,31 @@ def load_task(name: str | Path, contract: Contract | None = None) -> Task:
         UnknownNameError: no bundled sim has that name.
         ContractError: the file cannot be read, or a key is unknown, missing or wrong.
     """
+    return read_task(name).task(contract)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFile:
+    """A `task.toml` as it was read, from which tasks under several contracts can be made."""
+
+    path: Path
+    document: Mapping[str, object]
+    sha256: str
+
+    def task(self, contract: Contract | None = None) -> Task:
+        """The task; see `load_task`."""
+        return replace(parse_task(self.document, self.path, contract), sha256=self.sha256)
+
+
+def read_task(name: str | Path) -> TaskFile:
+    """The file of a task; see `load_task`."""
     if isinstance(name, str) and not is_path(name):
         path = assets.find("sims", name) / "task.toml"
     else:
         path = Path(name)
         path = path if path.suffix == ".toml" else path / "task.toml"
-    task = parse_task(read_toml(path, kind="task"), path, contract)
-    return replace(task, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    document = read_toml(path, kind="task")
+    return TaskFile(path=path, document=document, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def scene_task(path: Path, contract: Contract, episode_s: float) -> Task:
