@@ -24,6 +24,7 @@ from edgert.policy.load import locate
 from edgert.policy.model import read_policy
 from edgert.rollout.gym_fit import fit
 from edgert.rollout.gym_worlds import Array, Flags, GymWorlds, Moved, noting
+from edgert.rollout.options import check_seed
 from edgert.rollout.statistics import latency_us, summary
 from edgert.sim.batch import check_count
 from edgert.tables import is_number
@@ -323,8 +324,7 @@ def _steps(seconds: float | None, worlds: GymWorlds) -> int:
 
 def _check(options: EnvRun) -> None:
     check_count("environments", options.num_envs, 1, MAX_ENVS)
-    seconds, seed = options.seconds, options.seed
+    seconds = options.seconds
     if seconds is not None and (not is_number(seconds) or seconds <= 0.0):
         raise UnsupportedError("--seconds is out of range", found=seconds, expected="above 0")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UnsupportedError("--seed is wrong", found=seed, expected="a whole number, 0 or more")
+    check_seed(options.seed)

@@ -64,13 +64,10 @@ class RolloutOptions:
 def check_options(options: RolloutOptions) -> None:
     """Refuse values that cannot be meant, whoever set them."""
     check_count("worlds", options.num_envs, 1, MAX_WORLDS)
-    seconds, seed, command = options.seconds, options.seed, options.command
-    if seconds is not None and (not is_number(seconds) or not 0.0 < seconds <= MAX_SECONDS):
-        raise UnsupportedError("--seconds is out of range", found=seconds, expected=f"above 0 to {MAX_SECONDS:g}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UnsupportedError("--seed is wrong", found=seed, expected="a whole number, 0 or more")
-    if command is not None and not _numbers(command, 3):
-        raise ContractError("--command is wrong", found=command, expected="three finite numbers")
+    if options.seconds is not None:
+        check_seconds(options.seconds)
+    check_seed(options.seed)
+    check_command(options.command)
     limits = {"friction": FRICTION, "mass": (-1e6, 1e6), "gains": GAINS, "delay": (0.0, 1.0)}
     for name, (low, high) in limits.items():
         value = getattr(options, name)
@@ -86,6 +83,28 @@ def check_options(options: RolloutOptions) -> None:
             "--pushes is wrong",
             found=pushes,
             expected=f"a speed of 0 to {MAX_PUSH_M_S:g} m/s, and seconds, above 0 to {MAX_SECONDS:g}",
+        )
+
+
+def check_seconds(seconds: float) -> None:
+    """Refuse a length of a run that cannot be meant."""
+    if not is_number(seconds) or not 0.0 < seconds <= MAX_SECONDS:
+        raise UnsupportedError("--seconds is out of range", found=seconds, expected=f"above 0 to {MAX_SECONDS:g}")
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that is none."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UnsupportedError("--seed is wrong", found=seed, expected="a whole number, 0 or more")
+
+
+def check_command(command: tuple[float, float, float] | None) -> None:
+    """Refuse a command that is none; None: nobody named one."""
+    if command is not None and not _numbers(command, 3):
+        raise ContractError(
+            "--command is wrong",
+            found=command,
+            expected="three finite numbers: vx, vy in m/s, wz in rad/s; or x, y, z in m",
         )
 
 

@@ -24,7 +24,7 @@ from edgert.robot import SimRobot
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
 from edgert.rollout.log import finished
-from edgert.rollout.options import default_command
+from edgert.rollout.options import check_command, check_seconds, check_seed, default_command
 from edgert.rollout.place import default_sim, place_of
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
@@ -35,13 +35,10 @@ from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
 from edgert.sim.actuators import Actuators
 from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene, build, drive_summary, physics_steps
-from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.draws import ResetDraws, spread
 from edgert.task.notes import beginning, differences, meaning, outside, overrides
 from edgert.task.rewards import RewardInputs
 from edgert.task.task import Task, fall_below
-
-MAX_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,23 +301,11 @@ def open_session(options: RunOptions) -> Session:
 
 def _check(options: RunOptions) -> None:
     """Refuse values that cannot be meant, whoever set them."""
-    seconds, seed, command = options.seconds, options.seed, options.command
-    if not is_number(seconds) or not 0.0 < seconds <= MAX_SECONDS:
-        raise UnsupportedError("--seconds is out of range", found=seconds, expected=f"above 0 to {MAX_SECONDS:g}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UnsupportedError("--seed is wrong", found=seed, expected="a whole number, 0 or more")
+    check_seconds(options.seconds)
+    check_seed(options.seed)
+    check_command(options.command)
     if options.actuators not in get_args(Actuators):
         raise UnsupportedError("--actuators is wrong", found=options.actuators, expected=", ".join(get_args(Actuators)))
-    if command is not None and (
-        not isinstance(command, (tuple, list))
-        or len(command) != 3
-        or not all(is_number(value) and abs(value) <= MAX_MAGNITUDE for value in command)
-    ):
-        raise ContractError(
-            "--command is wrong",
-            found=command,
-            expected="three finite numbers: vx, vy in m/s, wz in rad/s; or x, y, z in m",
-        )
 
 
 def _command(options: RunOptions, contract: Contract, task: Task | None, notes: list[str]) -> tuple[float, ...]:
