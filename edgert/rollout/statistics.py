@@ -32,9 +32,24 @@ def summary(values: Sequence[float] | npt.NDArray[Any]) -> dict[str, float | Non
             "std": std,
             "min": float(array.min()),
             "max": float(array.max()),
-            "ci95": student_t(n - 1) * std / math.sqrt(n) if n > 1 else math.nan,
+            "ci95": half_width(std, n) if n > 1 else math.nan,
         }
     return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+
+
+def half_width(std: float, n: int) -> float:
+    """Half the width of the 95 % confidence interval of the mean of n > 1 values of that deviation (n - 1)."""
+    return student_t(n - 1) * std / math.sqrt(n)
+
+
+def rate(count: int, total: int) -> dict[str, Any] | None:
+    """A rate with its 95 % confidence interval by Wilson (1927), None of nothing."""
+    if total == 0:
+        return None
+    p, z2 = count / total, _Z * _Z
+    middle = (p + z2 / (2 * total)) / (1 + z2 / total)
+    half = _Z / (1 + z2 / total) * math.sqrt(p * (1 - p) / total + z2 / (4 * total * total))
+    return {"mean": p, "ci95": [middle - half if count else 0.0, middle + half if count < total else 1.0]}
 
 
 def student_t(freedom: int) -> float:

@@ -7,18 +7,16 @@ command is one sample of tracking. A command that is a position is followed as w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from edgert.rollout.statistics import student_t, summary
+from edgert.rollout.statistics import half_width, rate, summary
 from edgert.sim.protocol import Floats, Mask
 from edgert.task.worlds import Worlds
 
 SETTLE_S: Final = 1.0
-_Z: Final = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ class Tally:
         self._worlds = worlds
         contract, success = worlds.contract, worlds.task.success
         self._settle = round(SETTLE_S * contract.control_hz)
-        self._hold = 0 if success is None else max(1, round(success.hold_s * contract.control_hz))
+        self._hold = 0 if success is None else success.hold_ticks(contract.control_hz)
         self._twist = contract.command is not None and contract.command.kind == "twist"
         self._return, self._held = np.zeros(n), np.zeros(n, np.int64)
         self._command = worlds.command.copy()
@@ -171,16 +169,6 @@ def outcomes(episodes: list[EpisodeResult], *, cut_off: int, judged: bool) -> di
     return result
 
 
-def rate(count: int, total: int) -> dict[str, Any] | None:
-    """A rate with its 95 % confidence interval by Wilson (1927), None of nothing."""
-    if total == 0:
-        return None
-    p, z2 = count / total, _Z * _Z
-    middle = (p + z2 / (2 * total)) / (1 + z2 / total)
-    half = _Z / (1 + z2 / total) * sqrt(p * (1 - p) / total + z2 / (4 * total * total))
-    return {"mean": p, "ci95": [middle - half if count else 0.0, middle + half if count < total else 1.0]}
-
-
 def tracking(stretches: list[Stretch], keys: tuple[str, ...]) -> dict[str, Any] | None:
     """How well commands were followed: by component for a twist, by distance for a position; None of nothing."""
     moved = [s for s in stretches if s.velocity is not None]
@@ -206,7 +194,7 @@ def _component(asked: Floats, got: npt.NDArray[Any]) -> dict[str, float | None]:
         "asked": float(asked.mean()),
         "mean": float(got.mean()),
         "error": float(error.mean()),
-        "ci95": student_t(n - 1) * float(error.std(ddof=1)) / sqrt(n) if n > 1 else None,
+        "ci95": half_width(float(error.std(ddof=1)), n) if n > 1 else None,
         "rmse": float(np.sqrt(np.mean(error * error))),
         "worst": float(np.abs(error).max()),
     }

@@ -215,7 +215,7 @@ class _Criterion:
         self._rule = task.success if fits and task is not None else None
         self._held = 0
         if self._rule is not None:
-            self._needed = max(1, round(self._rule.hold_s * contract.control_hz))
+            self._needed = self._rule.hold_ticks(contract.control_hz)
             self._inputs = RewardInputs(
                 state=robot.allocate(),
                 command=controller.command,

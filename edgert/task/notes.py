@@ -46,7 +46,7 @@ def overrides(loaded_overrides: Sequence[str]) -> list[str]:
 def unmet(task: Task, episode_steps: int) -> list[str]:
     """A warning if episodes of so many control steps are too short to succeed."""
     rule, hz = task.success, task.contract.control_hz
-    if rule is None or round(rule.hold_s * hz) <= episode_steps:
+    if rule is None or rule.hold_ticks(hz) <= episode_steps:
         return []
     end_s = episode_steps / hz
     return [f"warning: no episode succeeds: it ends after {end_s:g} s, and has to do so for {rule.hold_s:g} s"]

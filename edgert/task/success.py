@@ -24,6 +24,10 @@ class SuccessRule:
     function: Criterion
     parameters: Parameters
 
+    def hold_ticks(self, control_hz: float) -> int:
+        """Control ticks in a row for which the criterion has to hold."""
+        return max(1, round(self.hold_s * control_hz))
+
 
 def _joint_near(inputs: RewardInputs, parameters: Parameters, xp: Any) -> Array:
     angle = inputs.state.joint_pos[:, parameters["joint"]] - parameters["angle_rad"]  # type: ignore[index]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgert.rollout.statistics import latency_us, student_t, summary
+from edgert.rollout.statistics import latency_us, rate, student_t, summary
 
 
 def test_summary_by_the_book() -> None:
@@ -63,3 +63,30 @@ def test_latency_is_always_a_measured_sample() -> None:
     assert latency_us(samples) == {"p50": 501.0, "p90": 901.0, "p99": 991.0, "p999": 1000.0, "max": 1000.0}
     assert latency_us([7_250]) == dict.fromkeys(("p50", "p90", "p99", "p999", "max"), 7.2)
     assert latency_us([]) == dict.fromkeys(("p50", "p90", "p99", "p999", "max"))
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "low", "high"),
+    [  # R. G. Newcombe, Statistics in Medicine 17 (1998) 857, table I, method 3
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (20, 20, 0.8389, 1.0),
+    ],
+)
+def test_rates_have_wilsons_interval(count: int, total: int, low: float, high: float) -> None:
+    figures = rate(count, total)
+    assert figures is not None
+    assert figures["mean"] == count / total
+    assert figures["ci95"] == pytest.approx([low, high], abs=5e-5)
+
+
+def test_wilsons_interval_holds_what_it_says() -> None:
+    rng = np.random.default_rng(0)
+    for p in (0.02, 0.3, 0.9):
+        hits = []
+        for count in rng.binomial(50, p, 2000).tolist():
+            low, high = (rate(count, 50) or {})["ci95"]
+            hits.append(low <= p <= high)
+        assert 0.92 < np.mean(hits) < 0.99
