@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -272,7 +272,7 @@ def open_session(options: RunOptions) -> Session:
     if options.sim is None and is_path(options.model):
         notes.append(f"no --sim is given: it runs in the bundled sim '{default_sim(options.model)}'")
     if task is not None:
-        notes += differences(contract, replace(task, trained=task.contract))
+        notes += differences(contract, task.contract, task.name)
     command = _command(options, contract, task, notes)
     with ExitStack() as resources:
         policy = resources.enter_context(OnnxPolicy(loaded, device, every_output=options.every_output))

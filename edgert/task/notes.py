@@ -65,13 +65,15 @@ def beginning(scene: Scene, task: Task | None) -> str:
     return f"starts at keyframe '{model.key(scene.keyframe).name}'{spread_by}"
 
 
-def differences(contract: Contract, task: Task) -> list[str]:
-    """Where the policy's contract differs from the task's own, which trained another policy."""
-    ours, theirs = contract.to_document(), (task.trained or contract).to_document()
+def differences(contract: Contract, own: Contract | None, task: str) -> list[str]:
+    """Where a policy's contract differs from `own`, that of the task of that name; None where the task has none."""
+    if own is None:
+        return []
+    ours, theirs = contract.to_document(), own.to_document()
     keys = [key for key in ("control_hz", "joints", "inputs", "action", "phase") if ours.get(key) != theirs.get(key)]
     robots = ours.get("robot"), theirs.get("robot")
     if all(robots) and robots[0] != robots[1]:
-        return [f"warning: the policy is for robot '{robots[0]}', and task '{task.name}' has '{robots[1]}'"]
+        return [f"warning: the policy is for robot '{robots[0]}', and task '{task}' has '{robots[1]}'"]
     if not keys:
         return []
-    return [f"the policy's own contract counts; it differs from that of task '{task.name}' in {', '.join(keys)}"]
+    return [f"the policy's own contract counts; it differs from that of task '{task}' in {', '.join(keys)}"]
