@@ -85,8 +85,9 @@ class Tally:
         self._since += 1
         if self._twist:
             settled = self._since > self._settle
-            self._sum[settled] += worlds.body_velocity()[settled]
-            self._count += settled
+            if settled.any():
+                self._sum[settled] += worlds.body_velocity(settled)
+                self._count += settled
         else:  # now, as the command may change before the stretch is closed
             self._distance = worlds.goal_distance()
 

@@ -242,11 +242,15 @@ class Worlds(Closes):
             self.command[worlds] = draw_commands(unit, sampling)
             self._next_command[worlds] += self._steps_of(sampling.resample_s)
 
-    def body_velocity(self) -> Floats:
-        """A copy of the base velocity (nworld, 3): vx, vy in m/s at the base origin and wz in rad/s, base frame."""
-        result = self.velocity.copy()
+    def body_velocity(self, mask: Mask | None = None) -> Floats:
+        """A copy of the base velocity of the worlds of the mask (None: all), (n, 3).
+
+        vx, vy in m/s at the base origin and wz in rad/s, base frame.
+        """
+        result = self.velocity.copy() if mask is None else self.velocity[mask]
         if self.body.state.base_ang_vel is not None:
-            result[:, 2] = self.body.state.base_ang_vel[:, 2]
+            rate = self.body.state.base_ang_vel[:, 2]
+            result[:, 2] = rate if mask is None else rate[mask]
         return result
 
     def target(self) -> Floats:
