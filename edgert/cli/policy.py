@@ -91,7 +91,8 @@ def inspect(model: str, contract: str | None, sim: str | None, wanted: str | Non
     the file that --contract names. A model without any is described all the same.
     """
     from edgert.policy.describe import describe_model
-    from edgert.policy.load import NoContractError, load_policy, locate
+    from edgert.policy.judge import MissingFactsError
+    from edgert.policy.load import load_policy, locate
     from edgert.policy.model import read_policy
     from edgert.rollout.place import place_of
 
@@ -101,7 +102,7 @@ def inspect(model: str, contract: str | None, sim: str | None, wanted: str | Non
         loaded = load_policy(
             model, path_of(contract), joints=() if sim is None else place_of(sim).joints, wanted=wanted
         )
-    except NoContractError as error:
+    except MissingFactsError as error:
         write(describe_model(read_policy(locate(model))) | report | {"contract_missing": str(error)}, as_json, _model)
         return
     for note in loaded.notes:

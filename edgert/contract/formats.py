@@ -7,14 +7,15 @@ to assume stands in `Reading.notes` and in the provenance. Plug-ins add readers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from edgert.errors import ContractError, UnsupportedError
 from edgert.registry import Registry
 
 Shape = tuple[int | str | None, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,20 @@ class Reading:
 
 
 class Format(Protocol):
-    """One way to export policies."""
+    """One way to export policies.
+
+    A reader may leave `files` and `generic` out, which is the same as nothing and False.
+    """
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names or fnmatch patterns of the files beside the model that it wants parsed: .yaml, .yml, .json or .toml."""
+        ...
+
+    @property
+    def generic(self) -> bool:
+        """Whether only names of inputs and outputs speak for it, so that it counts where no other format fits."""
+        ...
 
     def evidence(self, found: Evidence) -> str:
         """What speaks for this format, in words; "" if nothing does."""
@@ -66,24 +80,41 @@ class Format(Protocol):
 
 
 FORMATS: Final = Registry("edgert.formats", "policy format", {"unitree": "edgert.contract.unitree:UNITREE"})
+_FAULTS: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What a reader raises that was not ready for what it found."""
 
 
-def choose_format(found: Evidence, wanted: str | None = None) -> tuple[str, str] | None:
+def choose_format(found: Evidence, wanted: str | None = None, notes: list[str] | None = None) -> tuple[str, str] | None:
     """The format of a policy and what speaks for it; None if nothing is known of it.
+
+    A specific format wins over a generic one; of two that are equal none is chosen.
 
     Args:
         found: what there is.
         wanted: the format that the user names, which decides.
+        notes: gains a line for each plug-in that could not be asked; None: do not say.
 
     Raises:
         UnknownNameError: no format has the wanted name.
         ContractError: several formats fit, or the wanted one does not.
     """
-    names = FORMATS.names() if wanted is None else (wanted,)
-    speaks = {name: load_format(name).evidence(found) for name in names}
-    fitting = {name: words for name, words in speaks.items() if words}
+    fitting = {}
+    readers = load_formats(wanted, [] if notes is None else notes)
+    for name, reader in readers.items():
+        try:
+            words = _guarded(name, found, lambda: reader.evidence(found), str)  # noqa: B023  # called at once
+        except ContractError as error:
+            if wanted is not None:
+                raise
+            if notes is not None:
+                notes.append(str(error))
+            continue
+        if words:
+            fitting[name] = words
     if wanted is not None and not fitting:
         raise ContractError(f"policy {found.model} shows nothing of the format '{wanted}'", hint="Leave --format out")
+    specific = {name: words for name, words in fitting.items() if not getattr(readers[name], "generic", False)}
+    fitting = specific or fitting
     if len(fitting) > 1:
         raise ContractError(
             f"policy {found.model} may be of several formats",
@@ -92,6 +123,35 @@ def choose_format(found: Evidence, wanted: str | None = None) -> tuple[str, str]
             hint="Choose with --format",
         )
     return next(iter(fitting.items()), None)
+
+
+def read_format(name: str, found: Evidence) -> Reading:
+    """What the reader of that name makes of a policy.
+
+    Raises:
+        ContractError: it is refused, or the reader was not ready for what it found.
+        UnsupportedError: the plug-in that offers it cannot be loaded.
+    """
+    reader = load_format(name)
+    return _guarded(name, found, lambda: reader.read(found), Reading)
+
+
+def load_formats(wanted: str | None, notes: list[str]) -> dict[str, Format]:
+    """The readers to ask: the wanted one, or all. A plug-in that does not load is noted and left out of all.
+
+    Raises:
+        UnknownNameError: no format has the wanted name.
+        UnsupportedError: the plug-in that offers the wanted one cannot be loaded.
+    """
+    if wanted is not None:
+        return {wanted: load_format(wanted)}
+    readers = {}
+    for name in FORMATS.names():
+        try:
+            readers[name] = load_format(name)
+        except UnsupportedError as error:
+            notes.append(str(error))
+    return readers
 
 
 def load_format(name: str) -> Format:
@@ -109,3 +169,25 @@ def load_format(name: str) -> Format:
             expected="an object with evidence() and read()",
         )
     return reader  # type: ignore[no-any-return]
+
+
+def files_of(reader: Format) -> tuple[str, ...]:
+    """See `Format.files`."""
+    return tuple(getattr(reader, "files", ()))
+
+
+def _guarded(name: str, found: Evidence, call: Callable[[], T], kind: type[T]) -> T:
+    """What a reader returns; what it raises by mistake is refused with the format's name, and chained."""
+    try:
+        result = call()
+    except _FAULTS as error:
+        raise ContractError(
+            f"the reader of policy format '{name}' fails on policy {found.model}",
+            found=f"{type(error).__name__}: {error}",
+            hint="Choose another one with --format, or report it with the policy",
+        ) from error
+    if not isinstance(result, kind):
+        raise ContractError(
+            f"the reader of policy format '{name}' answers wrongly", found=type(result).__name__, expected=kind.__name__
+        )
+    return result

@@ -33,6 +33,9 @@ _RANGES: Final = {"lin_vel_x": "vx_m_s", "lin_vel_y": "vy_m_s", "ang_vel_z": "wz
 class Unitree:
     """The reader; see `edgert.contract.formats`."""
 
+    files = (FILE,)
+    generic = False
+
     def evidence(self, found: Evidence) -> str:
         """See `Format.evidence`."""
         document = found.sidecars.get(FILE, {})

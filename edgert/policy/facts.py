@@ -1,0 +1,190 @@
+"""`Facts`: all that is known of a policy, complete or not, each field with its source.
+
+Documents are laid over each other: what the model's own names tell, its metadata (`edgert.contract`) or what another
+trainer left, and on top the user's `policy.toml`. `load_policy` makes a contract of it, or refuses what is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from edgert.contract.document import METADATA_KEY, check_schema, overlay, parse_contract
+from edgert.contract.formats import Evidence, Reading, choose_format, files_of, load_formats, read_format
+from edgert.contract.recurrent import state_pairs
+from edgert.contract.spec import SCHEMA, Contract
+from edgert.policy.judge import ASSUMED_HZ, Missing, MissingFactsError, check_plausible, missing_facts
+from edgert.policy.model import PolicyFile, read_policy
+from edgert.policy.sidecars import OWN, Sidecars, matches, read_sidecars
+from edgert.tables import Table, read_json, read_toml
+
+_FROM_MODEL: Final = "model: "
+"""How the sources begin that are the model's own names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a policy.
+
+    Attributes:
+        file: the model.
+        document: of the schema of docs/policy-toml.md, complete or not.
+        provenance: dotted field of it to its source.
+        overrides: the fields that a sidecar or the user replaced, as "field: source".
+        sources: the documents that it was read from.
+        notes: how the format was recognised, and what had to be assumed, one line each.
+        sidecar: where the user would write what is missing.
+    """
+
+    file: PolicyFile
+    document: Mapping[str, Any]
+    provenance: Mapping[str, str]
+    overrides: tuple[str, ...]
+    sources: tuple[str, ...]
+    notes: tuple[str, ...]
+    sidecar: Path
+
+    def missing(self) -> tuple[Missing, ...]:
+        """Every fact that a contract needs and nobody states."""
+        return missing_facts(self.document, self.file)
+
+    def refusal(self) -> MissingFactsError | None:
+        """The error that lists what is missing; None if nothing is."""
+        missing = self.missing()
+        if not missing:
+            return None
+        known: dict[str, list[str]] = {}
+        for field, source in self.provenance.items():
+            if not source.startswith(_FROM_MODEL) and field != "schema":
+                known.setdefault(source, []).append(field)
+        found = "; ".join(f"{', '.join(fields)} ({source})" for source, fields in known.items())
+        nothing = f"no '{METADATA_KEY}' metadata, no {OWN} and no file of a known trainer beside it"
+        return MissingFactsError(
+            missing, path=self.file.path, sidecar=self.sidecar, found=found if self.sources else nothing
+        )
+
+    def contract(self) -> Contract:
+        """The contract.
+
+        Raises:
+            MissingFactsError: something is not stated.
+            ContractError: it is malformed, or its values cannot be meant.
+        """
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+        contract = parse_contract(self.document, " over ".join(reversed(self.sources)), self.provenance)
+        check_plausible(contract, str(self.file.path))
+        return contract
+
+
+def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wanted: str | None) -> Facts:
+    """See `edgert.policy.load_policy`.
+
+    Raises:
+        IntegrityError: the model or its external data cannot be used.
+        ContractError: a document cannot be read, or is not of the schema.
+    """
+    file = read_policy(path)
+    provenance: dict[str, str] = {}
+    document: dict[str, Any] = {}
+    sources: list[str] = []
+    notes: list[str] = []
+    pairs = state_pairs(tuple(file.input_shapes), file.outputs)
+    if pairs:
+        document = overlay(document, {"recurrent": pairs}, f"{_FROM_MODEL}names of its inputs and outputs", provenance)
+    given = [name for name in file.outputs if name not in pairs.values()]
+    if len(given) == 1:
+        document = overlay(document, {"action": {"output": given[0]}}, f"{_FROM_MODEL}its only output", provenance)
+    if METADATA_KEY in file.metadata:
+        where = f"metadata '{METADATA_KEY}' of {path}"
+        own = read_json(file.metadata[METADATA_KEY], where=where)
+        check_schema(Table(own, where))
+        document = overlay(document, own, "metadata", provenance)
+        sources.append(where)
+    if METADATA_KEY not in file.metadata or wanted is not None:
+        reading = _foreign(file, tuple(joints), wanted, notes)
+        if reading is not None:
+            document = overlay(document, reading.document, reading.source, provenance)
+            provenance |= reading.sources
+            sources.append(reading.source)
+    sidecar = contract_path or path.parent / OWN
+    overrides: tuple[str, ...] = ()
+    if contract_path is not None or os.path.lexists(sidecar):
+        source = f"{'user' if contract_path is not None else 'sidecar'} ({sidecar.name})"
+        over = read_toml(sidecar, kind="contract")
+        if "schema" in over or "schema" not in document:
+            check_schema(Table(over, str(sidecar)))
+        before = document
+        document = overlay(before, over, source, provenance)
+        overrides = tuple(f"{key}: {source}" for key in _replaced(before, over) if not key.endswith("schema"))
+        sources.append(str(sidecar))
+    document.setdefault("schema", SCHEMA)
+    if "control_hz" not in document:
+        document["control_hz"] = ASSUMED_HZ
+        provenance["control_hz"] = f"assumed {ASSUMED_HZ:g} Hz"
+        notes.append(f"nothing says at which rate the policy runs: assumed {ASSUMED_HZ:g} Hz (control_hz)")
+    return Facts(
+        file=file,
+        document=document,
+        provenance=provenance,
+        overrides=overrides,
+        sources=tuple(sources),
+        notes=tuple(notes),
+        sidecar=sidecar,
+    )
+
+
+def _foreign(file: PolicyFile, joints: tuple[str, ...], wanted: str | None, notes: list[str]) -> Reading | None:
+    """What a reader of another trainer's format makes of the policy; what is to be said of that joins the notes."""
+    readers = load_formats(wanted, notes)
+    beside = read_sidecars(file.path, (name for reader in readers.values() for name in files_of(reader)))
+    if wanted is not None:
+        _refuse_broken(beside, files_of(readers[wanted]), notes)
+    found = Evidence(
+        model=str(file.path),
+        inputs=file.input_shapes,
+        outputs=file.output_shapes,
+        metadata=file.metadata,
+        sidecars=beside.found,
+        joints=joints,
+    )
+    chosen = choose_format(found, wanted, notes)
+    if chosen is None:
+        _refuse_broken(beside, (name for reader in readers.values() for name in files_of(reader)), notes)
+        return None
+    name, words = chosen
+    if wanted is None:
+        _refuse_broken(beside, files_of(readers[name]), notes)
+    if beside.left_out:
+        notes.append(f"{beside.left_out} more files beside the model match and were not read")
+    reading = read_format(name, found)
+    notes += (f"format {name}: {words}", *reading.notes)
+    return reading
+
+
+def _refuse_broken(beside: Sidecars, files: Iterable[str], notes: list[str]) -> None:
+    """Refuse a file that cannot be read and is called by its name; note one that a pattern only might mean."""
+    wanted = tuple(files)
+    for name, error in beside.broken.items():
+        if name in wanted:
+            raise error
+        if matches(name, wanted):
+            notes.append(f"not used: {error}")
+
+
+def _replaced(under: Mapping[str, Any], over: Mapping[str, Any], path: str = "") -> list[str]:
+    """Dotted fields that `over` gives another value than `under` has."""
+    fields = []
+    for name, value in over.items():
+        if name not in under:
+            continue
+        key = f"{path}.{name}" if path else name
+        if isinstance(value, Mapping) and isinstance(under[name], Mapping):
+            fields += _replaced(under[name], value, key)
+        elif value != under[name]:
+            fields.append(key)
+    return fields

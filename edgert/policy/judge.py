@@ -1,0 +1,168 @@
+"""Judging what is known of a policy before it runs: facts that are missing, and values that cannot be meant.
+
+Nothing here knows a format. A missing fact is one that the schema needs and nobody states; all of them are refused at
+once, so that one look at policy.toml mends them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from edgert.contract.spec import Contract
+from edgert.errors import ContractError
+from edgert.policy.model import PolicyFile
+from edgert.policy.sidecars import OWN
+
+ASSUMED_HZ: Final = 50.0
+"""Control rate of a policy that does not say its own: that of nearly every published one."""
+MAX_KP: Final = 1e5
+"""N·m/rad: above, a gain is a mistake of units or a placeholder for "stiff"."""
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_JOINT_FACTS: Final = {
+    "names": "the joints in the policy's order",
+    "default_pos": "the default pose, rad",
+    "kp": "N·m/rad",
+    "kd": "N·m·s/rad",
+}
+_SECTIONS: Final = {
+    "command.kind": ("command", "goal_pos"),
+    "phase.hz": ("phase", "sin_phase", "cos_phase"),
+    "motion.file": (
+        "time_step",
+        "motion_phase",
+        "motion_joint_pos",
+        "motion_joint_vel",
+        "motion_command",
+        "motion_anchor_pos_b",
+        "motion_anchor_ori_b",
+    ),
+}
+"""Facts that some terms need, each with those terms."""
+_OF_SECTION: Final = {
+    "command.kind": "what the operator asks for: twist or position",
+    "phase.hz": "the gait clock",
+    "motion.file": "the reference motion",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A fact that nobody states: the dotted key of policy.toml, and what it has to say."""
+
+    field: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.field} ({self.what})"
+
+
+class MissingFactsError(ContractError):
+    """The model is sound, but nothing says all that its numbers mean; `missing` lists what is not said."""
+
+    def __init__(self, missing: tuple[Missing, ...], *, path: Path, sidecar: Path, found: str) -> None:
+        self.missing = missing
+        super().__init__(
+            f"policy {path} does not say what its numbers mean",
+            found=found,
+            expected=", ".join(map(str, missing)),
+            hint=f"Write that into {sidecar}, or into a file for --contract; docs/policy-toml.md shows how",
+        )
+
+
+def missing_facts(document: Mapping[str, Any], file: PolicyFile) -> tuple[Missing, ...]:
+    """Every fact that a contract for this model needs and the document does not state.
+
+    A part of the wrong type counts as stated: what is wrong with it is for `parse_contract` to say.
+    """
+    return tuple(_missing(document, file))
+
+
+def _missing(document: Mapping[str, Any], file: PolicyFile) -> Iterator[Missing]:
+    joints = _table(document, "joints")
+    for name, what in _JOINT_FACTS.items():
+        if joints is not None and name not in joints:
+            yield Missing(f"joints.{name}", what)
+    inputs, action = _table(document, "inputs"), _table(document, "action")
+    if "network" not in document:
+        taken = {*(_table(document, "recurrent") or {}), (_table(document, "motion") or {}).get("time_step")}
+        strange = set(inputs or ()).difference(file.input_shapes)  # a contract of another model is refused as that
+        for name, shape in file.input_shapes.items() if not strange else ():
+            spec = None if inputs is None or name in taken else _table(inputs, name)
+            if spec is not None and "terms" not in spec:
+                yield Missing(f"inputs.{_key(name)}.terms", f"what its {_count(shape)} are, in their order")
+        if action is not None and "output" not in action:
+            yield Missing("action.output", f"which of {', '.join(file.outputs)}")
+    named = set(_term_names(document))
+    for field, terms in _SECTIONS.items():
+        if field.partition(".")[0] not in document and named.intersection(terms):
+            yield Missing(field, _OF_SECTION[field])
+
+
+def check_plausible(contract: Contract, where: str) -> None:
+    """Refuse gains and scales that an exporter wrote in place of the real ones; what the user states is taken.
+
+    Args:
+        contract: with its provenance.
+        where: how messages call the policy.
+
+    Raises:
+        ContractError: they cannot be meant.
+    """
+    kp, kd, scale = contract.kp, contract.kd, contract.action.scale
+    wrong = ""
+    fields: tuple[str, ...] = ()
+    if all(value == 1.0 for value in kp) and not any(kd):
+        wrong, fields = "kp 1 and kd 0 for every joint, a placeholder", ("joints.kp", "joints.kd")
+    elif max(kp) > MAX_KP:
+        wrong, fields = f"kp {max(kp):g} N·m/rad for {contract.joints[kp.index(max(kp))]}", ("joints.kp",)
+    elif not any(scale):
+        wrong, fields = "an action scale of 0 for every joint", ("action.scale",)
+    sources = {contract.provenance.get(field, "default") for field in fields} if wrong else set()
+    if any(not is_users(source) for source in sources):
+        raise ContractError(
+            f"policy {where} states values that cannot be meant",
+            found=f"{wrong} ({', '.join(sorted(sources))})",
+            expected="those that it was trained with",
+            hint=f"Write {' and '.join(fields)} into policy.toml; docs/policy-toml.md shows how",
+        )
+
+
+def is_users(source: str) -> bool:
+    """Whether a field comes from the user's own contract, now or when it was embedded."""
+    return source.removeprefix(EMBEDDED).startswith(("user (", f"sidecar ({OWN})"))
+
+
+EMBEDDED: Final = "metadata, from "
+"""How the source of an embedded field begins, before that which it had then."""
+
+
+def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """A table inside a document, empty where it is missing; None where it is something else."""
+    value = document.get(name, {})
+    return value if isinstance(value, Mapping) else None
+
+
+def _term_names(document: Mapping[str, Any]) -> Iterator[str]:
+    networks = document.get("network", ())
+    for part in (document, *(networks if isinstance(networks, list) else ())):
+        inputs = _table(part, "inputs") if isinstance(part, Mapping) else None
+        for spec in (inputs or {}).values():
+            terms = spec.get("terms") if isinstance(spec, Mapping) else None
+            for term in terms if isinstance(terms, list) else ():
+                name = term.get("name") if isinstance(term, Mapping) else term
+                if isinstance(name, str):
+                    yield name
+
+
+def _key(name: str) -> str:
+    """A name as TOML writes it in a dotted key."""
+    return name if _BARE_KEY.fullmatch(name) else f'"{name}"'
+
+
+def _count(shape: tuple[int | str | None, ...]) -> str:
+    size = shape[-1] if shape else None
+    return f"{size} numbers" if isinstance(size, int) else "numbers"

@@ -1,0 +1,160 @@
+"""Facts that are missing, assumed or cannot be meant, and files of other trainers that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from support import linear_model, quadruped_document, save
+
+from edgert.contract.formats import FORMATS, Reading
+from edgert.errors import ContractError
+from edgert.policy import load_policy
+from edgert.policy.judge import MissingFactsError
+
+
+class Trainer:
+    """A format that is always there and says what a test wants; its file is theirs.yaml, and others of a pattern."""
+
+    files = ("theirs.yaml", "extra_*.yaml")
+    generic = False
+
+    def __init__(self) -> None:
+        self.document: dict[str, Any] = {}
+
+    def evidence(self, found: Any) -> str:
+        return "a test"
+
+    def read(self, found: Any) -> Reading:
+        return Reading(document=self.document, source="theirs.yaml", notes=("so it is",))
+
+
+@pytest.fixture
+def trainer(monkeypatch: pytest.MonkeyPatch) -> Trainer:
+    """The only format there is."""
+    reader = Trainer()
+    monkeypatch.setattr(FORMATS, "names", lambda: ("theirs",))
+    monkeypatch.setattr(FORMATS, "load", lambda name: reader)
+    return reader
+
+
+def missing(path: Path, **options: Any) -> MissingFactsError:
+    with pytest.raises(MissingFactsError) as caught:
+        load_policy(path, **options)
+    return caught.value
+
+
+def test_every_missing_fact_is_listed_at_once(tmp_path: Path) -> None:
+    def further(model: onnx.ModelProto) -> None:
+        model.graph.input.append(helper.make_tensor_value_info("obj.leg.pos", TensorProto.FLOAT, [1, 7]))
+        model.graph.output.append(helper.make_tensor_value_info("value", TensorProto.FLOAT, [1, 1]))
+
+    path = save(linear_model(change=further), tmp_path / "policy.onnx")
+    error = missing(path)
+    assert [fact.field for fact in error.missing] == [
+        "joints.names", "joints.default_pos", "joints.kp", "joints.kd", "inputs.obs.terms",
+        'inputs."obj.leg.pos".terms', "action.output",
+    ]  # fmt: skip
+    assert str(error) == (
+        f"policy {path} does not say what its numbers mean: found no 'edgert.contract' metadata, no policy.toml and "
+        "no file of a known trainer beside it, expected joints.names (the joints in the policy's order), "
+        "joints.default_pos (the default pose, rad), joints.kp (N·m/rad), joints.kd (N·m·s/rad), "
+        "inputs.obs.terms (what its 50 numbers are, in their order), "
+        'inputs."obj.leg.pos".terms (what its 7 numbers are, in their order), action.output (which of actions, value). '
+        f"Write that into {tmp_path / 'policy.toml'}, or into a file for --contract; docs/policy-toml.md shows how"
+    )
+
+
+def test_what_is_known_is_told_with_its_source(tmp_path: Path, trainer: Trainer) -> None:
+    trainer.document = {"control_hz": 50.0, "joints": {"names": ["a", "b"], "kp": 10.0}}
+    path = save(linear_model(dim=4, nact=2), tmp_path / "policy.onnx")
+    (tmp_path / "mine.toml").write_text("schema = 1\n[joints]\nkd = 1\n")
+    error = missing(path, contract_path=tmp_path / "mine.toml")
+    assert [fact.field for fact in error.missing] == ["joints.default_pos", "inputs.obs.terms"]
+    assert error.found == "control_hz, joints.names, joints.kp (theirs.yaml); joints.kd (user (mine.toml))"
+    assert "Write that into " + str(tmp_path / "mine.toml") in error.hint
+
+
+@pytest.mark.parametrize(
+    ("term", "field"),
+    [
+        ("command", "command.kind"),
+        ("goal_pos", "command.kind"),
+        ("sin_phase", "phase.hz"),
+        ("motion_command", "motion.file"),
+    ],
+)
+def test_a_section_that_a_term_needs_is_missing_too(tmp_path: Path, term: str, field: str) -> None:
+    document = quadruped_document()
+    document["inputs"]["obs"]["terms"] = ["joint_pos", {"name": term}]
+    for section in ("command", "phase"):
+        document.pop(section, None)
+    path = save(linear_model(document=document), tmp_path / "policy.onnx")
+    assert [fact.field for fact in missing(path).missing] == [field]
+
+
+def test_the_rate_is_assumed_and_said(tmp_path: Path) -> None:
+    document = quadruped_document()
+    del document["control_hz"]
+    loaded = load_policy(save(linear_model(document=document), tmp_path / "policy.onnx"))
+    assert loaded.contract.control_hz == 50.0
+    assert loaded.contract.provenance["control_hz"] == "assumed 50 Hz"
+    assert loaded.notes == ("nothing says at which rate the policy runs: assumed 50 Hz (control_hz)",)
+
+
+@pytest.mark.parametrize("part", ["joints", "inputs", "action"])
+def test_a_part_of_the_wrong_type_is_refused_by_its_key(tmp_path: Path, part: str) -> None:
+    document = quadruped_document() | {part: 3}
+    path = save(linear_model(document=document), tmp_path / "policy.onnx")
+    with pytest.raises(ContractError, match=rf"key '{part}' is wrong: found an integer 3, expected a table"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"joints.kp": 1.0, "joints.kd": -0.0}, "found kp 1 and kd 0 for every joint, a placeholder (theirs.yaml)"),
+        ({"joints.kp": 2e5}, "found kp 200000 N·m/rad for FL_hip_joint (theirs.yaml)"),
+        ({"action.scale": 0.0}, "found an action scale of 0 for every joint (theirs.yaml)"),
+    ],
+)
+def test_values_that_cannot_be_meant_are_refused_unless_the_user_states_them(
+    tmp_path: Path, trainer: Trainer, change: dict[str, float], text: str
+) -> None:
+    trainer.document = quadruped_document()
+    lines = ["schema = 1"]
+    for field, value in change.items():
+        table, name = field.split(".")
+        trainer.document[table][name] = value
+        lines.append(f"{field} = {value}")
+    path = save(linear_model(), tmp_path / "policy.onnx")
+    with pytest.raises(ContractError) as caught:
+        load_policy(path)
+    assert text in str(caught.value)
+    assert str(caught.value).startswith(f"policy {path} states values that cannot be meant: found ")
+    assert " into policy.toml; docs/policy-toml.md shows how" in str(caught.value)
+    (tmp_path / "policy.toml").write_text("\n".join(lines))
+    assert load_policy(path).overrides == ()
+
+
+def test_a_broken_file_of_the_formats_own_name_is_refused(tmp_path: Path, trainer: Trainer) -> None:
+    trainer.document = quadruped_document()
+    path = save(linear_model(), tmp_path / "policy.onnx")
+    (tmp_path / "extra_a.yaml").write_text("[")
+    notes = load_policy(path).notes
+    assert [note[:42] for note in notes if note.startswith("not used")] == [f"not used: sidecar file {tmp_path}"[:42]]
+    (tmp_path / "theirs.yaml").write_text("[")
+    with pytest.raises(ContractError, match=r"theirs\.yaml cannot be read as safe YAML"):
+        load_policy(path)
+    with pytest.raises(ContractError, match=r"theirs\.yaml cannot be read as safe YAML"):
+        load_policy(path, wanted="theirs")
+
+
+def test_a_broken_file_of_another_format_does_not_count(tmp_path: Path, trainer: Trainer) -> None:
+    trainer.document = quadruped_document()
+    path = save(linear_model(), tmp_path / "policy.onnx")
+    (tmp_path / "deploy.yaml").write_text("[")
+    assert load_policy(path).notes == ("format theirs: a test", "so it is")
