@@ -72,6 +72,7 @@ class SimRobot(Closes):
         if qvel is not None:
             sim.view("qvel")[0][:] = qvel
         self._ctrl[list(scene.actuator_ids)] = position[list(scene.qpos_adr)]
+        self._ctrl[list(scene.held.actuator_ids)] = scene.held.ctrl
         self.body.settle()
         sim.forward()
         self.body.refresh()

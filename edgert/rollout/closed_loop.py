@@ -192,7 +192,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             Worlds(task, options.num_envs, nthread=options.nthread, randomise=True, command=command)
         )
         policy = resources.enter_context(OnnxPolicy(loaded, device, options.num_envs, every_output=every_output))
-        notes += [drive_summary(worlds.scene, "contract"), beginning(worlds.scene, task)]
+        notes += [drive_summary(worlds.scene, "contract"), *worlds.scene.held.notes(), beginning(worlds.scene, task)]
         notes += differences(contract, task.trained, task.name)
         if command is not None and contract.command is not None:
             notes += outside(contract.command, command)

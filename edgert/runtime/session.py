@@ -267,6 +267,7 @@ def open_session(options: RunOptions) -> Session:
         *overrides(loaded.overrides),
         *meaning(contract),
         drive_summary(scene, options.actuators),
+        *scene.held.notes(),
         beginning(scene, task),
     ]
     if options.sim is None and is_path(options.model):

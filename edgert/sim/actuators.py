@@ -12,7 +12,7 @@ import numpy as np
 from edgert.errors import RobotError
 
 Actuators = Literal["contract", "scene"]
-_ON_JOINT = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))  # the same for hinges and slides
+_ON_JOINT = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)  # the same for hinges and slides
 
 
 def supply(
@@ -66,21 +66,22 @@ def _force_limit(actuator: Any, autolimits: bool) -> tuple[float, float] | None:
     """Bounds of an actuator's force at its joint, N·m: its force range, and for a motor what its control may ask."""
     bounds: list[tuple[float, float]] = []
     gear = float(actuator.gear[0])
-    if _is_limited(actuator.forcelimited, actuator.forcerange, autolimits):
+    if is_limited(actuator.forcelimited, actuator.forcerange, autolimits):
         bounds.append(_scaled(actuator.forcerange, gear))
     motor = (
         actuator.gaintype == mujoco.mjtGain.mjGAIN_FIXED
         and actuator.biastype == mujoco.mjtBias.mjBIAS_NONE
         and actuator.dyntype == mujoco.mjtDyn.mjDYN_NONE
     )
-    if motor and _is_limited(actuator.ctrllimited, actuator.ctrlrange, autolimits):
+    if motor and is_limited(actuator.ctrllimited, actuator.ctrlrange, autolimits):
         bounds.append(_scaled(actuator.ctrlrange, gear * float(actuator.gainprm[0])))
     if not bounds:
         return None
     return max(low for low, _ in bounds), min(high for _, high in bounds)
 
 
-def _is_limited(flag: int, bounds: Sequence[float], autolimits: bool) -> bool:
+def is_limited(flag: int, bounds: Sequence[float], autolimits: bool) -> bool:
+    """Whether a limit of a scene counts: where it does not say, if it has a range and the scene takes that as yes."""
     if flag == mujoco.mjtLimited.mjLIMITED_AUTO:
         return autolimits and bounds[0] < bounds[1]
     return bool(flag == mujoco.mjtLimited.mjLIMITED_TRUE)
@@ -143,15 +144,7 @@ def check_own(model: mujoco.MjModel, path: Path, driven: dict[str, list[int]]) -
                 hint=hint,
             )
         actuator = ids[0]
-        kp = model.actuator_gainprm[actuator, 0]
-        position = (
-            model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_FIXED
-            and model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_AFFINE
-            and model.actuator_dyntype[actuator] == mujoco.mjtDyn.mjDYN_NONE
-            and kp > 0.0
-            and model.actuator_biasprm[actuator, 1] == -kp
-        )
-        if not position:
+        if not takes_positions(model.actuator(actuator)):
             raise RobotError(
                 f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint positions",
                 expected="a position actuator, as the policy commands positions",
@@ -165,6 +158,19 @@ def check_own(model: mujoco.MjModel, path: Path, driven: dict[str, list[int]]) -
                 expected="gear 1",
                 hint=hint,
             )
+
+
+def takes_positions(actuator: Any) -> bool:
+    """Whether an actuator of a spec or of a model follows positions, times its gear, without a state of its own."""
+    kp = float(actuator.gainprm[0])
+    return bool(
+        any(actuator.trntype == kind for kind in _ON_JOINT)
+        and actuator.gaintype == mujoco.mjtGain.mjGAIN_FIXED
+        and actuator.biastype == mujoco.mjtBias.mjBIAS_AFFINE
+        and actuator.dyntype == mujoco.mjtDyn.mjDYN_NONE
+        and kp > 0.0
+        and actuator.biasprm[1] == -kp
+    )
 
 
 def check_enabled(model: mujoco.MjModel, path: Path, used: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ import numpy as np
 from edgert.errors import ContractError, IntegrityError, RobotError
 from edgert.files import regular_size
 from edgert.sim.actuators import Actuators, actuators_on, check_enabled, check_own, some, supply, torque_limit
+from edgert.sim.held import SCALAR_JOINTS, Held, hold, with_gains
 from edgert.sim.protocol import Floats, quiet_physics
 
-_SCALAR_JOINTS = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 _NOT_PHYSICS = ("_", "mesh_", "skin_", "tex_", "mat_", "light_", "cam_", "hfield_", "flex")
 MAX_SCENE_BYTES = 16 << 20
 """Largest scene file that is read; meshes are files of their own."""
@@ -53,6 +53,8 @@ class Scene:
     """The keyframe "home", else the first, else -1."""
     torque_limit: tuple[float, ...]
     """N·m per joint, inf where the scene sets none."""
+    held: Held = field(default_factory=Held)
+    """The joints of the robot beside `joints`."""
 
 
 def load_spec(path: Path) -> mujoco.MjSpec:
@@ -89,7 +91,7 @@ def scene_joints(path: Path) -> tuple[str, ...]:
     Raises:
         IntegrityError: as `load_spec`.
     """
-    return tuple(joint.name for joint in load_spec(path).joints if joint.type in _SCALAR_JOINTS and joint.name)
+    return tuple(joint.name for joint in load_spec(path).joints if joint.type in SCALAR_JOINTS and joint.name)
 
 
 @contextmanager
@@ -146,7 +148,7 @@ def build(
     by_name = {joint.name: joint for joint in spec.joints}
     missing = [name for name in joints if name not in by_name]
     if missing:
-        scalar = [joint.name for joint in spec.joints if joint.type in _SCALAR_JOINTS]
+        scalar = [joint.name for joint in spec.joints if joint.type in SCALAR_JOINTS]
         raise RobotError(
             f"scene {path} lacks joints of the policy",
             found=f"no {some(missing)}",
@@ -154,12 +156,13 @@ def build(
             hint="Name the scene's joints in [joints] names of policy.toml, or use the policy's own robot",
         )
     for name in joints:
-        if by_name[name].type not in _SCALAR_JOINTS:
+        if by_name[name].type not in SCALAR_JOINTS:
             raise RobotError(f"joint '{name}' of scene {path} cannot be driven", expected="a hinge or slide joint")
     if actuators == "contract":
         # MuJoCo keeps one sample per physics step: those within the delay and the newest one.
         samples = math.ceil(max_delay_s / spec.option.timestep) + 1 if max_delay_s > 0.0 else 0
         supply(spec, joints, driven, kp=kp, kd=kd, delay_samples=samples)
+    held = hold(spec, joints)
     model = compile_spec(spec, path)
     if model.nu != model.nactuator:
         raise RobotError(
@@ -176,6 +179,7 @@ def build(
     check_enabled(model, path, [actuator for actuator in actuator_ids if actuator >= 0])
     base_name, qpos_adr, dof_adr = _find_base(model, path, joints, base)
     keyframe = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_KEY, "home")
+    keyframe = keyframe if keyframe >= 0 or model.nkey == 0 else 0
     return Scene(
         model=model,
         path=path,
@@ -186,10 +190,11 @@ def build(
         base=base_name,
         base_qpos_adr=qpos_adr,
         base_dof_adr=dof_adr,
-        keyframe=keyframe if keyframe >= 0 or model.nkey == 0 else 0,
+        keyframe=keyframe,
         torque_limit=tuple(
             torque_limit(model, joint, actuator) for joint, actuator in zip(joint_ids, actuator_ids, strict=True)
         ),
+        held=with_gains(held, model, keyframe),
     )
 
 

@@ -145,6 +145,7 @@ class Worlds(Closes):
         self.sim.reset(mask, keyframe=self.scene.keyframe)
         self._perturb(rows, index)
         controls = self._ctrl[index]
+        controls[:, list(self.scene.held.actuator_ids)] = self.scene.held.ctrl
         controls[:, self._held] = self.contract.default_pos
         controls[:, self._columns] = self._offset
         self.body.refresh()
