@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from edgert import assets
-from edgert.errors import UnknownNameError
+from edgert.errors import EdgertError, UnknownNameError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -97,3 +97,23 @@ def test_an_installation_without_data_says_so(installed):
         "unknown model 'walker': expected one of none, as this installation carries no data. "
         "A file of your own is named by its path, such as ./walker"
     )
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"EDGERT_HOME": "/a/b", "XDG_STATE_HOME": "/x", "HOME": "/h"}, ("/a/b", "EDGERT_HOME")),
+        ({"EDGERT_HOME": "", "XDG_STATE_HOME": "/x", "HOME": "/h"}, ("/x/edgert", "XDG_STATE_HOME")),
+        ({"XDG_STATE_HOME": "relative", "HOME": "/h"}, ("/h/.local/state/edgert", "")),
+        ({"HOME": "/h"}, ("/h/.local/state/edgert", "")),
+    ],
+)
+def test_state_folder(environ, expected):
+    path, variable = assets.state_folder(environ)
+    assert (str(path), variable) == expected
+
+
+def test_no_state_folder_without_a_home():
+    with pytest.raises(EdgertError) as caught:
+        assets.state_folder({})
+    assert str(caught.value) == "there is no home folder for edgert's state. Set EDGERT_HOME to a folder"

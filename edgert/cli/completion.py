@@ -6,11 +6,14 @@ a shell asks at every Tab.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from edgert import assets
 from edgert.cli.main import HELP_NAMES, cli, output
+from edgert.errors import EdgertError
 
 _VARIABLE = "_EDGERT_COMPLETE"
 _INSTALL = {
@@ -21,17 +24,23 @@ _INSTALL = {
 
 
 def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The bundled models whose names begin so, else the shell's own file names."""
-    return _complete("models", incomplete)
+    """The bundled and downloaded models whose names begin so, else the shell's own file names."""
+    from edgert.catalog import catalog
+
+    try:
+        downloaded = [name for name, policy in catalog().items() if policy.is_fetched()]
+    except EdgertError:  # whoever runs one is told
+        downloaded = []
+    return _complete([*assets.names("models"), *downloaded], incomplete)
 
 
 def complete_sims(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The bundled sims whose names begin so, else the shell's own file names."""
-    return _complete("sims", incomplete)
+    return _complete(assets.names("sims"), incomplete)
 
 
-def _complete(kind: assets.Kind, incomplete: str) -> list[CompletionItem]:
-    named = [CompletionItem(name) for name in assets.names(kind) if name.startswith(incomplete)]
+def _complete(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    named = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return named or [CompletionItem(incomplete, type="file")]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,6 @@ import click
 from edgert import assets
 from edgert.cli.main import HELP_NAMES, cli, write
 from edgert.cli.running import json_option
-from edgert.errors import EdgertError
-
-
-def state_folder(environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
-    """The folder of what edgert keeps between runs, and the variable that named it, "" for none.
-
-    `EDGERT_HOME`, else `$XDG_STATE_HOME/edgert`, else `~/.local/state/edgert`. It may not exist yet.
-
-    Raises:
-        EdgertError: none of them is set, and there is no HOME.
-    """
-    if environ.get("EDGERT_HOME"):
-        return Path(environ["EDGERT_HOME"]).absolute(), "EDGERT_HOME"
-    base = environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(base):  # the specification has relative ones ignored
-        return Path(base) / "edgert", "XDG_STATE_HOME"
-    home = environ.get("HOME", "")
-    if not os.path.isabs(home):  # as in a system service
-        raise EdgertError("there is no home folder for edgert's state", hint="Set EDGERT_HOME to a folder")
-    return Path(home) / ".local/state/edgert", ""
 
 
 @click.group(context_settings=HELP_NAMES)
@@ -51,7 +30,7 @@ def show(ctx: click.Context, as_json: bool) -> None:
     from edgert.cli.project import FILE, read_project, settings
 
     document = read_project()
-    state, variable = state_folder()
+    state, variable = assets.state_folder()
     gl = os.environ.get("MUJOCO_GL")
     rows = [
         _setting("state_folder", str(state), variable),

@@ -72,7 +72,7 @@ def _graphics() -> Check:
 
 
 def _state_disk() -> Check:
-    from edgert.cli.config import state_folder
+    from edgert.assets import state_folder
     from edgert.device.host import Check, disk
 
     try:

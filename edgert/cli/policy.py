@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ import click
 from edgert import assets
 from edgert.cli.completion import complete_models, complete_sims
 from edgert.cli.main import HELP_NAMES, say, write
+from edgert.cli.policy_get import get, rows
 from edgert.cli.running import contract_option, format_option, json_option, path_of
 from edgert.errors import EdgertError
 
@@ -19,35 +21,41 @@ if TYPE_CHECKING:
 
 @click.group(context_settings=HELP_NAMES)
 def policy() -> None:
-    """Look at policies: those that are bundled, and any .onnx file."""
+    """Look at policies: those that are bundled or known, and any .onnx file; download those that are known."""
+
+
+policy.add_command(get)
 
 
 @policy.command("list", context_settings=HELP_NAMES)
 @json_option
 def list_policies(as_json: bool) -> None:
-    """List the bundled policies."""
-    write({"policies": [_row(name) for name in assets.names("models")]}, as_json, _list_table)
+    """List the bundled policies, and the known ones of others."""
+    bundled = [
+        _row(name, assets.root("models") / name / "policy.onnx") | {"state": "bundled", "licence": None, "source": None}
+        for name in assets.names("models")
+    ]
+    write({"policies": bundled + rows(_row)}, as_json, _list_table)
 
 
-def _row(name: str) -> dict[str, Any]:
-    """One bundled policy; what cannot be read has its reason in `error`."""
+def _row(name: str, path: Path) -> dict[str, Any]:
+    """One policy that is here; what cannot be read has its reason in `error`."""
     from edgert.files import regular_size
-    from edgert.policy.load import load_policy, locate
+    from edgert.policy.load import load_policy
+    from edgert.policy.model import read_policy
 
     row: dict[str, Any] = dict.fromkeys(("robot", "control_hz", "inputs", "actions", "policy_sha256", "size_bytes"))
-    row = {"name": name, **row, "path": str(assets.root("models") / name / "policy.onnx"), "error": None}
+    row = {"name": name, **row, "path": str(path), "error": None}
     try:
-        path = locate(name)
-        loaded = load_policy(name)
-        contract = loaded.contract
+        file = read_policy(path)
+        sizes = [regular_size(path.parent / name, "external data") for name in file.external]
+        row |= {"policy_sha256": file.sha256, "size_bytes": len(file.data) + sum(sizes)}
+        contract = load_policy(path).contract
         row |= {
             "robot": contract.robot,
             "control_hz": contract.control_hz,
             "inputs": {key: spec.dim for key, spec in contract.inputs.items()},
             "actions": len(contract.action.joints),
-            "policy_sha256": loaded.file.sha256,
-            "size_bytes": len(loaded.file.data)
-            + sum(regular_size(path.parent / name, "external data") for name in loaded.file.external),
         }
     except EdgertError as error:
         row["error"] = str(error)
@@ -58,24 +66,26 @@ def _list_table(report: dict[str, Any]) -> str:
     from edgert.cli.tables import listing, rendered
     from edgert.device.host import size_text
 
-    rows = []
+    shown = []
     for row in report["policies"]:
+        last = row["path"]
         if row["error"] is not None:
-            rows.append((row["name"], "–", "–", "–", "–", "–", f"unusable: {row['error']}"))
-            continue
-        inputs = " + ".join(f"{name} {dim}" for name, dim in row["inputs"].items())
-        rows.append(
+            last = f"unusable: {row['error']}"
+        elif row["state"] == "available":
+            last = f"not here yet, {row['licence']}: edgert policy get {row['name']}"
+        inputs = None if row["inputs"] is None else " + ".join(f"{name} {dim}" for name, dim in row["inputs"].items())
+        shown.append(
             (
                 row["name"],
                 row["robot"] or "–",
-                f"{row['control_hz']:g} Hz",
-                f"{inputs} → {row['actions']}",
-                row["policy_sha256"][:12],
-                size_text(row["size_bytes"]),
-                row["path"],
+                "–" if row["control_hz"] is None else f"{row['control_hz']:g} Hz",
+                "–" if inputs is None else f"{inputs} → {row['actions']}",
+                (row["policy_sha256"] or "–")[:12],
+                "–" if row["size_bytes"] is None else size_text(row["size_bytes"]),
+                last,
             )
         )
-    return rendered(listing(("policy", "robot", "rate", "inputs → actions", "sha256", "size", "path"), rows))
+    return rendered(listing(("policy", "robot", "rate", "inputs → actions", "sha256", "size", "path"), shown))
 
 
 @policy.command(context_settings=HELP_NAMES)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgert import assets
+from edgert import assets, catalog
 from edgert.contract.spec import Contract
 from edgert.errors import UnknownNameError
 from edgert.files import is_path
@@ -31,12 +31,12 @@ class LoadedPolicy:
 
 
 def locate(model: str) -> Path:
-    """The `.onnx` of a bundled model's name, or the path itself.
+    """The `.onnx` of a bundled or fetched model's name, or the path itself.
 
     A bare word is always a name, whatever lies in the working folder; a path has a suffix or a separator in it.
 
     Raises:
-        UnknownNameError: it is neither a path nor the name of a bundled model.
+        UnknownNameError: it is neither a path nor the name of a bundled or fetched model.
     """
     if is_path(model):
         path = Path(model)
@@ -44,6 +44,9 @@ def locate(model: str) -> Path:
     try:
         return assets.find("models", model) / "policy.onnx"
     except UnknownNameError as error:
+        fetched = catalog.locate(model)
+        if fetched is not None:
+            return fetched
         raise UnknownNameError(
             f"no policy '{model}'", expected=f"an .onnx file, or {error.expected.removeprefix('one of ')}"
         ) from error

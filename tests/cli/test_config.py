@@ -13,9 +13,7 @@ import pytest
 
 from edgert import assets
 from edgert.cli import main
-from edgert.cli.config import state_folder
 from edgert.cli.main import run
-from edgert.errors import EdgertError
 
 
 @pytest.fixture
@@ -303,23 +301,3 @@ def test_config_show_without_a_file(capsys, folder, monkeypatch):
 def test_config_show_reads_all_of_the_file(capsys, folder):
     assert "edgert sim has no command 'lst'" in refused(capsys, "[sim.lst]\nseed = 1\n", "config", "show")
     assert "'run.policy.seed' is wrong" in refused(capsys, "[run.policy]\nseed = true\n", "config", "show")
-
-
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"EDGERT_HOME": "/a/b", "XDG_STATE_HOME": "/x", "HOME": "/h"}, ("/a/b", "EDGERT_HOME")),
-        ({"EDGERT_HOME": "", "XDG_STATE_HOME": "/x", "HOME": "/h"}, ("/x/edgert", "XDG_STATE_HOME")),
-        ({"XDG_STATE_HOME": "relative", "HOME": "/h"}, ("/h/.local/state/edgert", "")),
-        ({"HOME": "/h"}, ("/h/.local/state/edgert", "")),
-    ],
-)
-def test_state_folder(environ, expected):
-    path, variable = state_folder(environ)
-    assert (str(path), variable) == expected
-
-
-def test_no_state_folder_without_a_home():
-    with pytest.raises(EdgertError) as caught:
-        state_folder({})
-    assert str(caught.value) == "there is no home folder for edgert's state. Set EDGERT_HOME to a folder"

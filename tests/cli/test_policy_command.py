@@ -63,6 +63,9 @@ def test_bundled_policies_are_listed(capsys):
         "size_bytes": path.stat().st_size,
         "path": str(path),
         "error": None,
+        "state": "bundled",
+        "licence": None,
+        "source": None,
     }
     code, out, _ = ran(capsys, "list")
     assert code == 0
