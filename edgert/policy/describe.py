@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from edgert.errors import one_line
 from edgert.files import regular_size
+from edgert.policy.graph import dtype_name, nodes
 from edgert.policy.model import PolicyFile
 
 MAX_LISTED: Final = 100
@@ -29,8 +30,8 @@ def describe_model(file: PolicyFile) -> dict[str, Any]:
 
     model = onnx.load_model_from_string(file.data)
     weights = {tensor.name for tensor in model.graph.initializer}
-    nodes = [node for graph in (model.graph, *model.functions) for node in _nodes(graph)]
-    operators = Counter(_name(f"{node.domain}:{node.op_type}" if node.domain else node.op_type) for node in nodes)
+    all_nodes = [node for graph in (model.graph, *model.functions) for node in nodes(graph)]
+    operators = Counter(_name(f"{node.domain}:{node.op_type}" if node.domain else node.op_type) for node in all_nodes)
     return {
         "path": str(file.path),
         "policy_sha256": file.sha256,
@@ -45,7 +46,7 @@ def describe_model(file: PolicyFile) -> dict[str, Any]:
         "inputs": _values(entry for entry in model.graph.input if entry.name not in weights),
         "outputs": _values(model.graph.output),
         "parameters": sum(_size(tensor) for tensor in _tensors(model)),
-        "nodes": len(nodes),
+        "nodes": len(all_nodes),
         "operators": dict(operators.most_common(MAX_LISTED)),
         "metadata": [
             {"key": _name(key), "characters": len(value)} for key, value in list(file.metadata.items())[:MAX_LISTED]
@@ -73,7 +74,6 @@ def _values(entries: Iterable[Any]) -> list[dict[str, Any]]:
     """Name, shape and dtype of inputs or outputs; a dimension is a number, a name, or None where it is not given."""
     described = []
     for entry in list(entries)[:MAX_LISTED]:
-        kind = entry.type.WhichOneof("value")
         tensor = entry.type.tensor_type
         shape = [
             dim.dim_value if dim.HasField("dim_value") else _name(dim.dim_param) or None for dim in tensor.shape.dim
@@ -82,37 +82,17 @@ def _values(entries: Iterable[Any]) -> list[dict[str, Any]]:
             {
                 "name": _name(entry.name),
                 "shape": shape[:MAX_LISTED] if tensor.HasField("shape") else None,
-                "dtype": _dtype(tensor.elem_type)
-                if kind == "tensor_type"
-                else (kind or "unknown").removesuffix("_type"),
+                "dtype": dtype_name(entry),
             }
         )
     return described
-
-
-def _dtype(element: int) -> str:
-    import onnx
-
-    if element not in onnx.TensorProto.DataType.values():
-        return f"unknown type {element}"
-    name = str(onnx.TensorProto.DataType.Name(element))
-    return {"FLOAT": "float32", "DOUBLE": "float64"}.get(name, name.lower())
-
-
-def _nodes(graph: Any) -> Iterator[Any]:
-    """The nodes of a graph or function and of every graph inside them."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _nodes(inner)
 
 
 def _tensors(model: Any) -> Iterator[Any]:
     """The constant tensors of a model, in whatever place."""
     yield from _initializers(model.graph)
     for graph in (model.graph, *model.functions):
-        for node in _nodes(graph):
+        for node in nodes(graph):
             for attribute in node.attribute:
                 if attribute.HasField("t"):
                     yield attribute.t

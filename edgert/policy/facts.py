@@ -16,6 +16,7 @@ from edgert.contract.document import METADATA_KEY, check_schema, overlay, parse_
 from edgert.contract.formats import Evidence, Reading, choose_format, files_of, load_formats, read_format
 from edgert.contract.recurrent import state_pairs
 from edgert.contract.spec import SCHEMA, Contract
+from edgert.policy.fit import check_fit, misfits
 from edgert.policy.judge import ASSUMED_HZ, Missing, MissingFactsError, check_plausible, missing_facts
 from edgert.policy.model import PolicyFile, read_policy
 from edgert.policy.sidecars import OWN, Sidecars, matches, read_sidecars
@@ -71,13 +72,17 @@ class Facts:
 
         Raises:
             MissingFactsError: something is not stated.
-            ContractError: it is malformed, or its values cannot be meant.
+            ContractError: it is malformed, its values cannot be meant, or it is not this model's.
+            UnsupportedError: the model cannot be run as a policy.
         """
+        for misfit in misfits(self.document, self.provenance, self.file):
+            raise misfit
         refusal = self.refusal()
         if refusal is not None:
             raise refusal
         contract = parse_contract(self.document, " over ".join(reversed(self.sources)), self.provenance)
         check_plausible(contract, str(self.file.path))
+        check_fit(contract, self.file)
         return contract
 
 

@@ -7,6 +7,7 @@ and every external data file, by name and bytes.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,13 +16,34 @@ from typing import Any, Final
 
 from edgert.errors import IntegrityError, importing
 from edgert.files import read_regular, regular_size
+from edgert.policy.graph import custom_operators, dtype_name, forgetful_nodes
 
 MAX_MODEL_BYTES: Final = 2**31 - 1
 """Largest `.onnx` that protobuf can hold."""
 MAX_EXTERNAL_BYTES: Final = 64 << 30
 MAX_EXTERNAL_FILES: Final = 1_000
 _CHUNK: Final = 1 << 20
-_EXPORT_HINT: Final = "Export the policy as ONNX, in PyTorch with torch.onnx.export"
+_EXPORT_HINT: Final = (
+    "Export the policy as ONNX: with torch.onnx.export, or as Isaac Lab's and rsl_rl's play.py do "
+    "(export_policy_as_onnx)"
+)
+_OTHERS: Final = tuple(
+    (re.compile(sign, re.DOTALL), what, hint)
+    for sign, what, hint in (
+        (
+            rb"PK\x03\x04|\x80[\x02-\x05]",
+            "a PyTorch file (TorchScript or pickle), which edgert never loads",
+            _EXPORT_HINT,
+        ),
+        (rb".{7}\x00\{\s*\"", "a safetensors file: weights without the network", _EXPORT_HINT),
+        (rb"\x89HDF\r\n\x1a\n", "an HDF5 file: a Keras model or data", _EXPORT_HINT),
+        (rb".{4}TFL3", "a TensorFlow Lite model", _EXPORT_HINT),
+        (rb"version https://git-lfs", "a Git LFS pointer, not the file itself", "Run: git lfs pull"),
+        (rb"\s*<(?i:!doctype|html)", "a web page, not the file itself", "Download the raw file"),
+    )
+)
+"""What people take for an ONNX file: how it begins, what it is, and the way out."""
+_SIGN_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +64,12 @@ class PolicyFile:
     outputs: tuple[str, ...]
     input_shapes: Mapping[str, tuple[int | str | None, ...]]
     output_shapes: Mapping[str, tuple[int | str | None, ...]]
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """Of each input and output, as numpy calls it."""
+    custom_operators: tuple[str, ...] = ()
+    """Operators of domains that ONNX Runtime does not know, as "domain:operator"."""
+    forgetful: tuple[str, ...] = ()
+    """Recurrent nodes that begin every run anew, as "LSTM name"; see `edgert.policy.graph`."""
 
 
 def read_policy(path: Path) -> PolicyFile:
@@ -77,15 +105,22 @@ def read_policy(path: Path) -> PolicyFile:
         input_shapes={entry.name: _shape(entry) for entry in model.graph.input if entry.name not in weights},
         output_shapes={entry.name: _shape(entry) for entry in model.graph.output},
         outputs=tuple(output.name for output in model.graph.output),
+        dtypes={entry.name: dtype_name(entry) for entry in (*model.graph.input, *model.graph.output)},
+        custom_operators=custom_operators(model),
+        forgetful=forgetful_nodes(model),
     )
 
 
 def _named_shape(entry: Any) -> str:
-    return f"{entry.name}[{', '.join(str(size or '?') for size in _shape(entry))}]"
+    return f"{entry.name}[{', '.join('?' if size is None else str(size) for size in _shape(entry))}]"
 
 
 def _shape(entry: Any) -> tuple[int | str | None, ...]:
-    return tuple(dim.dim_value or dim.dim_param or None for dim in entry.type.tensor_type.shape.dim)
+    """Of each axis its size, its name, or None where it is open; exporters also write -1 for that."""
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        for dim in entry.type.tensor_type.shape.dim
+    )
 
 
 def _parse(path: Path, data: bytes) -> Any:
@@ -95,12 +130,9 @@ def _parse(path: Path, data: bytes) -> Any:
 
     if not data:
         raise IntegrityError(f"policy {path} is empty", expected="an ONNX model")
-    if data[:4] == b"PK\x03\x04" or data[:2] in (b"\x80\x02", b"\x80\x04", b"\x80\x05"):
-        raise IntegrityError(
-            f"policy {path} is a PyTorch file (TorchScript or pickle), which edgert never loads",
-            expected="an ONNX model",
-            hint=_EXPORT_HINT,
-        )
+    for sign, what, hint in _OTHERS:
+        if sign.match(data[:_SIGN_BYTES]):
+            raise IntegrityError(f"policy {path} is {what}", expected="an ONNX model", hint=hint)
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError) as error:

@@ -21,6 +21,7 @@ from edgert.device.device import Device
 from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
 from edgert.errors import ContractError, DeviceError, IntegrityError, UnsupportedError
 from edgert.policy.model import PolicyFile
+from edgert.policy.refusals import check_operators, refused_by_runtime
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 _FLOATS: Final[Mapping[str, np.dtype[Any]]] = {
@@ -348,6 +349,7 @@ def _session(file: PolicyFile, device: Device) -> Any:
         raise DeviceError(
             f"the installed onnxruntime cannot run on {device.name}", found=", ".join(available), expected=wanted
         )
+    check_operators(file)
     runtime.set_default_logger_severity(_LOG_FATAL_ONLY)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -365,11 +367,7 @@ def _session(file: PolicyFile, device: Device) -> Any:
             source, options, providers=[wanted], enable_fallback=0, read_config_from_model=0
         )
     except Exception as error:  # onnxruntime has no common base class for its errors
-        raise IntegrityError(
-            f"onnxruntime {runtime.__version__} refuses policy {file.path}",
-            found=f"{str(error).removeprefix('[ONNXRuntimeError] : ')} (opset {file.opset})",
-            hint="Check the export; a newer opset needs a newer onnxruntime",
-        ) from error
+        raise refused_by_runtime(file, error, runtime.__version__) from error
     if session.get_providers()[0] != wanted:
         raise DeviceError(
             f"the policy did not get the provider of {device.name}", found=session.get_providers()[0], expected=wanted

@@ -141,6 +141,18 @@ def test_external_data_through_a_link_is_refused(tmp_path: Path) -> None:
         (b"not a model, but text", "is not an ONNX model, or a truncated one"),
         (b"PK\x03\x04rest of a zip", "is a PyTorch file (TorchScript or pickle), which edgert never loads"),
         (b"\x80\x02pickled", "is a PyTorch file (TorchScript or pickle), which edgert never loads"),
+        (
+            b"\x80\x05pickled",
+            "Export the policy as ONNX: with torch.onnx.export, or as Isaac Lab's and rsl_rl's play.py",
+        ),
+        (b'\x48\x00\x00\x00\x00\x00\x00\x00{"w":', "is a safetensors file: weights without the network"),
+        (b"\x89HDF\r\n\x1a\n", "is an HDF5 file: a Keras model or data"),
+        (b"\x1c\x00\x00\x00TFL3", "is a TensorFlow Lite model"),
+        (
+            b"version https://git-lfs.github.com/spec/v1",
+            "is a Git LFS pointer, not the file itself: expected an ONNX model",
+        ),
+        (b"\n<!DOCTYPE html><html>", "is a web page, not the file itself"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, content: bytes, text: str) -> None:
