@@ -58,6 +58,14 @@ def read_toml(path: Path, *, kind: str) -> dict[str, Any]:
 
 def read_json(text: str, *, where: str) -> dict[str, Any]:
     """Parse a bounded JSON object from text found at `where`."""
+    document = read_json_value(text, where=where)
+    if not isinstance(document, dict):
+        raise ContractError(f"{where} is not a JSON object", found=type_name(document), expected="an object")
+    return document
+
+
+def read_json_value(text: str, *, where: str) -> Any:
+    """Parse bounded JSON of any type from text found at `where`."""
     if len(text) > MAX_FILE_BYTES:
         raise ContractError(
             f"{where} is too large", found=f"{len(text)} characters", expected=f"at most {MAX_FILE_BYTES}"
@@ -68,8 +76,6 @@ def read_json(text: str, *, where: str) -> dict[str, Any]:
         json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise ContractError(f"{where} is not valid JSON", found=str(error) or "nested too deep") from error
-    if not isinstance(document, dict):
-        raise ContractError(f"{where} is not a JSON object", found=type_name(document), expected="an object")
     check_depth(document, where)
     return document
 

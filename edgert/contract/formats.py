@@ -42,12 +42,14 @@ class Reading:
         source: what it was read from, such as "deploy.yaml".
         sources: dotted field to another source than that, such as "assumed: order of the robot's joints".
         notes: what was assumed, one line each.
+        reasons: dotted field that is needed, and that the document lacks, to why, as "joints.kp": "0 for every joint".
     """
 
     document: Mapping[str, Any]
     source: str
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 class Format(Protocol):
@@ -79,7 +81,15 @@ class Format(Protocol):
         ...
 
 
-FORMATS: Final = Registry("edgert.formats", "policy format", {"unitree": "edgert.contract.unitree:UNITREE"})
+FORMATS: Final = Registry(
+    "edgert.formats",
+    "policy format",
+    {
+        "unitree": "edgert.contract.unitree:UNITREE",
+        "beyondmimic": "edgert.contract.beyondmimic:BEYONDMIMIC",
+        "mjlab": "edgert.contract.mjlab:MJLAB",
+    },
+)
 _FAULTS: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What a reader raises that was not ready for what it found."""
 

@@ -38,6 +38,7 @@ class Facts:
         sources: the documents that it was read from.
         notes: how the format was recognised, and what had to be assumed, one line each.
         sidecar: where the user would write what is missing.
+        reasons: dotted field that nobody states to why, where that is known.
     """
 
     file: PolicyFile
@@ -47,10 +48,11 @@ class Facts:
     sources: tuple[str, ...]
     notes: tuple[str, ...]
     sidecar: Path
+    reasons: Mapping[str, str]
 
     def missing(self) -> tuple[Missing, ...]:
         """Every fact that a contract needs and nobody states."""
-        return missing_facts(self.document, self.file)
+        return missing_facts(self.document, self.file, self.reasons)
 
     def refusal(self) -> MissingFactsError | None:
         """The error that lists what is missing; None if nothing is."""
@@ -98,6 +100,7 @@ def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wa
     document: dict[str, Any] = {}
     sources: list[str] = []
     notes: list[str] = []
+    reasons: Mapping[str, str] = {}
     pairs = state_pairs(tuple(file.input_shapes), file.outputs)
     if pairs:
         document = overlay(document, {"recurrent": pairs}, f"{_FROM_MODEL}names of its inputs and outputs", provenance)
@@ -116,6 +119,7 @@ def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wa
             document = overlay(document, reading.document, reading.source, provenance)
             provenance |= reading.sources
             sources.append(reading.source)
+            reasons = reading.reasons
     sidecar = contract_path or path.parent / OWN
     overrides: tuple[str, ...] = ()
     if contract_path is not None or os.path.lexists(sidecar):
@@ -140,6 +144,7 @@ def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wa
         sources=tuple(sources),
         notes=tuple(notes),
         sidecar=sidecar,
+        reasons=reasons,
     )
 
 

@@ -73,12 +73,32 @@ class MissingFactsError(ContractError):
         )
 
 
-def missing_facts(document: Mapping[str, Any], file: PolicyFile) -> tuple[Missing, ...]:
+def missing_facts(
+    document: Mapping[str, Any], file: PolicyFile, reasons: Mapping[str, str] | None = None
+) -> tuple[Missing, ...]:
     """Every fact that a contract for this model needs and the document does not state.
 
     A part of the wrong type counts as stated: what is wrong with it is for `parse_contract` to say.
+
+    Args:
+        document: complete or not.
+        file: the model.
+        reasons: dotted field to why nobody states it; one that is needed for a reason that only its format knows, too.
     """
-    return tuple(_missing(document, file))
+    why = reasons or {}
+    missing = {fact.field: fact for fact in _missing(document, file)}
+    for field, reason in why.items():
+        if field in missing:
+            missing[field] = Missing(field, f"{missing[field].what}; {reason}")
+        elif not _states(document, field):
+            missing[field] = Missing(field, reason)
+    return tuple(missing.values())
+
+
+def _states(document: Mapping[str, Any], field: str) -> bool:
+    section, _, name = field.partition(".")
+    table = _table(document, section)
+    return table is None or name in table
 
 
 def _missing(document: Mapping[str, Any], file: PolicyFile) -> Iterator[Missing]:

@@ -1,0 +1,189 @@
+"""Values of ONNX metadata, as exporters write them: JSON, or lists with commas, whose items may be lists too.
+
+`Metadata` reads key by key and refuses by key. Nothing is evaluated, everything is bounded, and a number is finite
+unless the reader asks for bounds, where "-inf" is a word that exporters use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from edgert.errors import ContractError
+from edgert.tables import MAX_FILE_BYTES, MAX_MAGNITUDE, Table, is_number, read_json_value, show, type_name
+
+_NUMBER: Final = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,4})?")
+_INFINITE: Final = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_BRACKETS: Final = re.compile(r"\[[^\[\]\"']*\](?:\s*,\s*\[[^\[\]\"']*\])*")
+"""Lists printed by Python inside a list with commas, with infinities that JSON does not have."""
+_NOTHING: Final = ("", "None", "null", "[]")
+
+
+class Metadata:
+    """The metadata of one model.
+
+    Args:
+        values: as the model holds them.
+        model: how messages call the policy.
+    """
+
+    def __init__(self, values: Mapping[str, str], model: str) -> None:
+        self.values = values
+        self.model = model
+
+    def where(self, key: str) -> str:
+        """How messages call a value."""
+        return f"metadata '{key}' of policy {self.model}"
+
+    def fail(self, key: str, *, found: object, expected: object, hint: str = "") -> NoReturn:
+        """Refuse a value."""
+        raise ContractError(f"{self.where(key)} is wrong", found=found, expected=expected, hint=hint)
+
+    def has(self, key: str) -> bool:
+        """Whether there is a value that says something."""
+        return self.values.get(key, "").strip() not in _NOTHING
+
+    def value(self, key: str) -> Any:
+        """What a value says: JSON as it is; else a list of texts and lists of texts, or one text."""
+        text = self._text(key)
+        if text[:1] in ("{", '"'):
+            return read_json_value(text, where=self.where(key))
+        if text.startswith("["):
+            try:
+                return read_json_value(text, where=self.where(key))
+            except ContractError:
+                if not _BRACKETS.fullmatch(text):
+                    raise
+        items = _split(text)
+        return items[0] if len(items) == 1 else items
+
+    def items(self, key: str) -> list[Any]:
+        """A list; one item counts as a list of it."""
+        value = self.value(key)
+        return value if isinstance(value, list) else [value]
+
+    def text(self, key: str) -> str:
+        """One piece of text."""
+        value = self.value(key)
+        if not isinstance(value, str) or not value:
+            self.fail(key, found=show(value), expected="text")
+        return value
+
+    def names(self, key: str) -> list[str]:
+        """Names, each once."""
+        names = self.texts(key)
+        if not names or not all(names):
+            self.fail(key, found=show(names), expected="a list of names")
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            self.fail(key, found=f"{', '.join(twice)} more than once", expected="each name once")
+        return names
+
+    def texts(self, key: str) -> list[str]:
+        """Texts, some of which may be empty."""
+        items = self.items(key)
+        if not all(isinstance(item, str) for item in items):
+            self.fail(key, found=f"{type_name(items)} {show(items)}", expected="a list of names")
+        return items
+
+    def numbers(self, key: str, length: int | None = None, what: str = "") -> list[float]:
+        """Finite numbers; `what` says what there is one of each, "joint"."""
+        numbers = [self._number(key, item) for item in self.items(key)]
+        if length is not None and len(numbers) != length:
+            one = f", one for each {what}" if what else ""
+            self.fail(key, found=f"{len(numbers)} numbers", expected=f"{length}{one}")
+        return numbers
+
+    def scales(self, key: str, length: int) -> list[float | list[float]]:
+        """One number or one list of numbers for each of `length` things."""
+        items = self._each(key, length)
+        return [
+            [self._number(key, part) for part in item] if isinstance(item, list) else self._number(key, item)
+            for item in items
+        ]
+
+    def bounds(self, key: str, length: int) -> list[list[float] | None]:
+        """[low, high] for each of `length` things; None where there is none. A bound that is infinite is large."""
+        pairs: list[list[float] | None] = []
+        for item in self._each(key, length):
+            if item in (None, "", "None"):
+                pairs.append(None)
+                continue
+            if not isinstance(item, list) or len(item) != 2:
+                self.fail(key, found=show(item), expected="a low and a high bound for each")
+            low, high = (self._bound(key, part) for part in item)
+            if low > high:
+                self.fail(key, found=show(item), expected="low and high with low <= high")
+            pairs.append(None if low == -MAX_MAGNITUDE and high == MAX_MAGNITUDE else [low, high])
+        return pairs
+
+    def integers(self, key: str, length: int, hi: int) -> list[int]:
+        """Whole numbers from 0 to `hi`, however they are printed: "5.000"."""
+        numbers = self.numbers(key, length)
+        if any(number != int(number) or not 0 <= number <= hi for number in numbers):
+            self.fail(key, found=show(numbers), expected=f"whole numbers from 0 to {hi}")
+        return [int(number) for number in numbers]
+
+    def flags(self, key: str, length: int) -> list[bool]:
+        """Yes or no for each, printed as "True" or "1.000"."""
+        flags = [_flag(item) for item in self._each(key, length)]
+        if None in flags:
+            self.fail(key, found=show(self.items(key)), expected="true or false for each observation")
+        return [flag is True for flag in flags]
+
+    def table(self, key: str) -> Table:
+        """A JSON object. One that was written as JSON text inside JSON is taken out of it."""
+        value = self.value(key)
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            value = read_json_value(value, where=self.where(key))
+        if not isinstance(value, dict):
+            self.fail(key, found=f"{type_name(value)} {show(value)}", expected="a JSON object")
+        return Table(value, self.where(key))
+
+    def _text(self, key: str) -> str:
+        if key not in self.values:
+            raise ContractError(f"{self.where(key)} is missing")
+        text = self.values[key]
+        if len(text) > MAX_FILE_BYTES:
+            self.fail(key, found=f"{len(text)} characters", expected=f"at most {MAX_FILE_BYTES}")
+        return text.strip()
+
+    def _each(self, key: str, length: int) -> Sequence[Any]:
+        items = self.items(key)
+        # One list of numbers, "-1.0;1.0", is one item where one is wanted.
+        if length == 1 and len(items) > 1 and not any(isinstance(item, list) for item in items):
+            items = [items]
+        if len(items) != length:
+            self.fail(key, found=f"{len(items)} items", expected=f"{length}, one for each observation")
+        return items
+
+    def _number(self, key: str, item: object) -> float:
+        number = float(item) if isinstance(item, str) and _NUMBER.fullmatch(item) else item
+        if not is_number(number) or abs(number) > MAX_MAGNITUDE:  # type: ignore[arg-type]
+            self.fail(key, found=show(item), expected=f"finite numbers, at most {MAX_MAGNITUDE:g} in magnitude")
+        return float(number)  # type: ignore[arg-type]
+
+    def _bound(self, key: str, item: object) -> float:
+        if isinstance(item, str) and _INFINITE.fullmatch(item):
+            return -MAX_MAGNITUDE if item.startswith("-") else MAX_MAGNITUDE
+        return self._number(key, item)
+
+
+def _split(text: str) -> list[Any]:
+    """Items between commas; an item with semicolons, or in brackets of its own, is a list."""
+    if text.startswith("["):
+        return [_parts(item, ",") for item in re.split(r"\]\s*,\s*\[", text[1:-1])]
+    return [_parts(item, ";") if ";" in item else item.strip() for item in text.split(",")]
+
+
+def _parts(item: str, mark: str) -> list[str]:
+    return [part.strip() for part in item.split(mark)]
+
+
+def _flag(item: object) -> bool | None:
+    word = item.lower() if isinstance(item, str) else item
+    if isinstance(word, str) and _NUMBER.fullmatch(word):
+        word = float(word)
+    return True if word in ("true", 1.0) else False if word in ("false", 0.0) else None

@@ -1,0 +1,92 @@
+"""mjlab from 1.6 on: lists of each term's history, scale and clip; velocities measured at the IMU."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from edgert.contract.formats import Evidence, Reading
+from edgert.contract.managers import Draft, has_motion, metadata_keys, read_managers, term_names
+from edgert.contract.metadata import Metadata
+from edgert.errors import ContractError
+
+SOURCE: Final = "metadata of mjlab"
+_PREFIX: Final = "observation_terms_"
+MAX_HISTORY: Final = 1_000
+
+
+class Mjlab:
+    """The reader; see `edgert.contract.formats`."""
+
+    files = ()
+    generic = False
+
+    def evidence(self, found: Evidence) -> str:
+        """See `Format.evidence`."""
+        keys = metadata_keys(found)
+        more = sorted(key for key in found.metadata if key.startswith(_PREFIX))
+        if not keys or (not more and has_motion(found)):
+            return ""
+        return f"metadata {', '.join((*keys, *more))}"
+
+    def read(self, found: Evidence) -> Reading:
+        """See `Format.read`."""
+        values = Metadata(found.metadata, found.model)
+        pairs = term_names(found, values)
+        terms = [{"name": ours} | extra for (_, ours), extra in zip(pairs, _extras(values, len(pairs)), strict=True)]
+        sites = _sites(values, len(pairs))
+        for term, site in zip(terms, sites, strict=True):
+            if term["name"] == "base_lin_vel" and site:
+                term["point"] = f"site:{site}"
+        draft = read_managers(found, terms)
+        _say(draft, terms, sites)
+        return draft.reading(SOURCE)
+
+
+MJLAB: Final = Mjlab()
+
+
+def _extras(values: Metadata, count: int) -> list[dict[str, Any]]:
+    """History, scale and clip of each term. mjlab clips before it scales, and flattens a history term by term."""
+    extras: list[dict[str, Any]] = [{} for _ in range(count)]
+    if values.has(f"{_PREFIX}history_length"):
+        lengths = values.integers(f"{_PREFIX}history_length", count, MAX_HISTORY)
+        key = f"{_PREFIX}flatten_history_dim"
+        flat = values.flags(key, count) if values.has(key) else [True] * count
+        for extra, length, flattened in zip(extras, lengths, flat, strict=True):
+            extra["history"] = max(1, length)
+            if length > 1 and not flattened:
+                raise ContractError(
+                    f"{values.where(key)} is wrong",
+                    found="a history that is not flattened",
+                    expected="one axis of numbers: histories as an axis of their own are not supported",
+                )
+    if values.has(f"{_PREFIX}scale"):
+        for extra, scale in zip(extras, values.scales(f"{_PREFIX}scale", count), strict=True):
+            extra["scale"] = scale
+    if values.has(f"{_PREFIX}clip"):
+        for extra, clip in zip(extras, values.bounds(f"{_PREFIX}clip", count), strict=True):
+            if clip is not None:
+                extra |= {"clip": clip, "clip_first": True}
+    return extras
+
+
+def _sites(values: Metadata, count: int) -> list[str]:
+    """The site that each term is measured at, "" where the file does not say."""
+    key = f"{_PREFIX}sensor_site"
+    sites = values.texts(key) if values.has(key) else [""] * count
+    if len(sites) != count:
+        values.fail(key, found=f"{len(sites)} items", expected=f"{count}, one for each observation")
+    return sites
+
+
+def _say(draft: Draft, terms: list[dict[str, Any]], sites: list[str]) -> None:
+    for term, site in zip(terms, sites, strict=True):
+        if term["name"] == "base_lin_vel" and not site:
+            draft.notes.append(
+                "base_lin_vel is taken at the base's origin: mjlab measures it at the site of an IMU, which the file "
+                'does not name; if the robot turns badly, give point = "site:<name>" in the terms of policy.toml'
+            )
+            field = f"inputs.{next(iter(draft.document['inputs']))}.terms"
+            draft.sources[field] = f"{SOURCE}, assumed: base_lin_vel at the base's origin"
+        elif term["name"] == "base_ang_vel" and site:
+            draft.notes.append(f"base_ang_vel was measured at site {site} and is taken in the frame of the base")

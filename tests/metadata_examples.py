@@ -1,0 +1,85 @@
+"""Small networks with known weights and the metadata that other trainers' exporters attach to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from edgert.contract import RobotState
+from edgert.contract.formats import Evidence
+from edgert.contract.observe import Observer, make_term_inputs
+from edgert.policy import load_policy
+
+Shapes = Mapping[str, Sequence[int | str]]
+
+
+def csv(values: Sequence[Any]) -> str:
+    """A list as mjlab and whole_body_tracking print it: three decimals, semicolons inside an item."""
+
+    def one(value: Any) -> str:
+        return f"{value:.3f}" if isinstance(value, (int, float)) else str(value)
+
+    return ",".join(";".join(map(one, value)) if isinstance(value, list) else one(value) for value in values)
+
+
+def printed(values: Mapping[str, Any]) -> dict[str, str]:
+    """Metadata with their lists printed by `csv`."""
+    return {key: csv(value) if isinstance(value, list) else str(value) for key, value in values.items()}
+
+
+def as_json(values: Mapping[str, Any]) -> dict[str, str]:
+    """Metadata with their values printed as JSON, as holosoma and Exploy do."""
+    return {key: json.dumps(value) for key, value in values.items()}
+
+
+def evidence(inputs: Shapes, outputs: Shapes, metadata: Mapping[str, str], **fields: Any) -> Evidence:
+    """What a reader is shown."""
+    return Evidence(
+        model="p.onnx",
+        inputs={name: tuple(shape) for name, shape in inputs.items()},
+        outputs={name: tuple(shape) for name, shape in outputs.items()},
+        metadata=metadata,
+        **fields,
+    )
+
+
+def attach(model: onnx.ModelProto, metadata: Mapping[str, str]) -> onnx.ModelProto:
+    """The model with metadata."""
+    for key, value in metadata.items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    return model
+
+
+def linear(weight: np.ndarray, metadata: Mapping[str, str], path: Path, inp: str = "obs", out: str = "actions") -> Path:
+    """The network out = inp W, saved with metadata; a wrong order of terms gives a wrong number."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", [inp, "w"], [out])],
+        "policy",
+        [helper.make_tensor_value_info(inp, TensorProto.FLOAT, [1, weight.shape[0]])],
+        [helper.make_tensor_value_info(out, TensorProto.FLOAT, [1, weight.shape[1]])],
+        [numpy_helper.from_array(weight.astype(np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 9
+    path.write_bytes(attach(model, metadata).SerializeToString())
+    return path
+
+
+def acts(path: Path, state: RobotState, command: Sequence[float]) -> np.ndarray:
+    """What a network of one input without histories answers at the first tick, its contract read from its metadata."""
+    contract = load_policy(path).contract
+    ((name, _),) = contract.inputs.items()
+    like = np.zeros((1, len(contract.action.joints)))
+    inputs = make_term_inputs(
+        contract, state, command=np.array([command]), last_action=like, phase_rad=np.zeros(1), xp=np
+    )
+    observation = Observer(contract, name, like)(inputs)
+    return ReferenceEvaluator(str(path)).run(None, {name: observation.astype(np.float32)})[0][0]
