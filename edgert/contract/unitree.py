@@ -1,33 +1,62 @@
 """`deploy.yaml` of unitree_rl_lab and unitree_rl_mjlab.
 
 Stiffness and damping stand in the order of the motors, everything else in that of the policy, and
-`joint_ids_map[policy index]` is the motor's index. The file names no joints: a motor's index is taken for the place of
-its joint in the robot's scene, if there are as many of them, and that is said.
+`joint_ids_map[policy index]` is the motor's index. The file names no joints: for a robot whose SDK is known a motor's
+joint is known too; otherwise a motor's index is taken for the place of its joint among the actuated joints of the
+robot's scene, if there are as many of them. Either is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+from edgert.contract.foreign import (
+    Run,
+    action_document,
+    bounds,
+    given,
+    indices,
+    inner,
+    numbers,
+    observed,
+    spread,
+    whole,
+)
 from edgert.contract.formats import Evidence, Reading
+from edgert.contract.motors import find_motors
 from edgert.errors import ContractError
-from edgert.tables import Table, is_number, show, type_name
+from edgert.tables import Table, show
 
 FILE: Final = "deploy.yaml"
-_TERMS: Final = {
-    "base_lin_vel": "base_lin_vel",
-    "base_ang_vel": "base_ang_vel",
-    "projected_gravity": "projected_gravity",
-    "velocity_commands": "command",
-    "joint_pos_rel": "joint_pos",
-    "joint_vel_rel": "joint_vel",
-    "joint_vel": "joint_vel",
-    "last_action": "last_action",
-    "gait_phase": "phase",
+_TERMS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "base_lin_vel": {"name": "base_lin_vel"},
+    "base_ang_vel": {"name": "base_ang_vel"},
+    "projected_gravity": {"name": "projected_gravity"},
+    "velocity_commands": {"name": "command"},
+    "keyboard_velocity_commands": {"name": "command"},
+    "command_lin_vel": {"name": "command", "index": [0, 1]},
+    "command_ang_vel": {"name": "command", "index": [2]},
+    "joint_pos": {"name": "joint_angle"},
+    "joint_pos_rel": {"name": "joint_pos"},
+    "joint_vel": {"name": "joint_vel"},
+    "joint_vel_rel": {"name": "joint_vel"},
+    "last_action": {"name": "last_action"},
+    "gait_phase": {"name": "phase"},
+    "motion_command": {"name": "motion_command"},
+    "motion_joint_pos": {"name": "motion_joint_pos"},
+    "motion_joint_vel": {"name": "motion_joint_vel"},
+    "motion_anchor_pos_b": {"name": "motion_anchor_pos_b"},
+    "motion_anchor_ori_b": {"name": "motion_anchor_ori_b"},
 }
-_ASSUMED_ORDER: Final = "assumed: motors in the order of the scene's joints"
+_OF_JOINTS: Final = ("joint_angle", "joint_pos", "joint_vel", "motion_command", "motion_joint_pos", "motion_joint_vel")
+_KINDS: Final = {"JointPositionAction": "position", "JointVelocityAction": "velocity", "JointEffortAction": "torque"}
 _RANGES: Final = {"lin_vel_x": "vx_m_s", "lin_vel_y": "vy_m_s", "ang_vel_z": "wz_rad_s"}
+_SWITCHES: Final = ("use_gym_history", "scale_first")
+_TERM_KEYS: Final = ("params", "clip", "scale", "history_length")
+_ANCHOR: Final = "torso_link"
+"""The body that Unitree's deploy code of the G1 compares with the reference motion; the file does not name it."""
 
 
 class Unitree:
@@ -45,148 +74,238 @@ class Unitree:
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
         table = Table(found.sidecars[FILE], FILE)
-        order = _order(table)
-        joints = _joints(found, order)
-        kp, kd = (_by_motor(table, name, order) for name in ("stiffness", "damping"))
-        if not any(kp):
-            table.fail("stiffness", found="0 for every motor", expected="the gains that the policy was trained with")
-        action = _action(table.table("actions"), joints)
-        terms, phase = _observations(table.table("observations"))
-        names = list(found.inputs)
-        if len(names) != 1:
-            raise ContractError(
-                f"policy {found.model} does not take the one input that {FILE} describes", found=", ".join(found.inputs)
-            )
+        body = _body(found, table)
+        inputs, used = _inputs(table.table("observations"), observed(found), body)
+        joints: dict[str, Any] = {"default_pos": body.default_pos, "kp": body.kp, "kd": body.kd}
         document: dict[str, Any] = {
             "schema": 1,
             "control_hz": 1.0 / table.number("step_dt", above=0.0),
-            "joints": {
-                "names": list(joints),
-                "default_pos": list(table.numbers("default_joint_pos", length=len(order))),
-                "kp": kp,
-                "kd": kd,
-            },
-            "inputs": {names[0]: terms},
-            "action": action,
+            "joints": {"names": list(body.names), **joints} if body.names else joints,
+            "inputs": inputs,
+            "action": _action(table.table("actions"), body),
         }
+        notes, sources = list(body.notes), dict(body.sources)
         command = _command(table)
-        if command is not None:
-            document["command"] = command
-        if phase is not None:
-            document["phase"] = phase
-        return Reading(
-            document=document,
-            source=FILE,
-            sources={"joints.names": _ASSUMED_ORDER},
-            notes=(f"{FILE} names no joints: its motors are taken for the scene's joints in their order",),
-        )
+        if command is not None or "command" in used.values():
+            document["command"] = command or {"kind": "twist"}
+        if "gait_phase" in used:
+            document["phase"] = {"hz": 1.0 / _period(table)}
+            notes.append("gait_phase runs all the time, as in unitree_rl_lab; the file does not say if it ever stops")
+        if "base_lin_vel" in used:
+            sources[f"inputs.{next(iter(inputs))}.terms"] = f"{FILE}; point of base_lin_vel assumed"
+            notes.append(f"{FILE} does not say at which point base_lin_vel is: the base's origin is assumed")
+        if any(name.startswith("motion") for name in used):
+            document["motion"] = {"joints": list(body.by_motor), "anchor": _ANCHOR} if body.by_motor else {}
+            sources |= dict.fromkeys(("motion.joints", "motion.anchor"), "assumed: as in Unitree's deploy code")
+            notes.append(f"{FILE} names no motion: its columns are taken in motor order, and {_ANCHOR} for its anchor")
+        return Reading(document=document, source=FILE, sources=sources, notes=tuple(notes))
 
 
 UNITREE: Final = Unitree()
 
 
-def _order(table: Table) -> list[int]:
-    """Motor index of each joint of the policy."""
-    values = table.raw("joint_ids_map")
-    fits = isinstance(values, list) and all(isinstance(value, int) and not isinstance(value, bool) for value in values)
-    if not fits or not values or sorted(set(values)) != sorted(values) or min(values) < 0:
-        table.fail("joint_ids_map", found=show(values), expected="the motor's index of each joint, each once")
-    return list(values)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Body:
+    """The joints: those of the policy first, in its order, then those that are held."""
+
+    count: int
+    """How many the policy knows."""
+    names: tuple[str, ...]
+    """Empty while no robot is named."""
+    by_motor: tuple[str, ...]
+    """The policy's in the order of their motors."""
+    default_pos: list[float]
+    kp: list[float]
+    kd: list[float]
+    sources: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def chosen(self, table: Table, name: str) -> list[str] | None:
+        """The joints that indices in a file mean; None for all of the policy's."""
+        ids = indices(table, name, self.count)
+        if ids is None:
+            return None
+        if not self.names:
+            table.fail(name, found=show(ids), expected="a robot whose joints they are", hint="Name it with --sim")
+        return [self.names[i] for i in ids]
 
 
-def _joints(found: Evidence, order: Sequence[int]) -> list[str]:
-    if not found.joints:
-        raise ContractError(
-            f"{FILE} of policy {found.model} names no joints",
-            expected="the robot that it runs on, for its joints",
-            hint="Name its scene with --sim",
-        )
-    if len(found.joints) != len(order):
-        raise ContractError(
-            f"{FILE} of policy {found.model} has another number of joints than the robot",
-            found=f"{len(order)} in joint_ids_map",
-            expected=f"{len(found.joints)}: {', '.join(found.joints)}",
-            hint="Use the scene of its robot, or say which joints they are in [joints] names of policy.toml",
-        )
-    if max(order) >= len(order):
-        raise ContractError(
-            f"{FILE}: key 'joint_ids_map' is wrong", found=max(order), expected=f"0 to {len(order) - 1}"
-        )
-    return [found.joints[motor] for motor in order]
+def _body(found: Evidence, table: Table) -> _Body:
+    order = table.raw("joint_ids_map")
+    if not whole(order) or not order or len(set(order)) < len(order) or min(order) < 0:
+        table.fail("joint_ids_map", found=show(order), expected="the motor's index of each joint, each once")
+    gains = {name: table.numbers(name) for name in ("stiffness", "damping")}
+    motors = find_motors(found, order, len(gains["stiffness"]), FILE, "joint_ids_map")
+    listed = _listed(table, gains, order, motors.gaps)
+    if not any(gains["stiffness"]) and "JointPositionAction" in inner(table, "actions").data:
+        table.fail("stiffness", found="0 for every motor", expected="the gains that the policy was trained with")
+    held = [
+        motor
+        for motor in motors.joints
+        if motor not in order and motor < len(gains["stiffness"]) and gains["stiffness"][motor] > 0.0
+    ]
+    driven = [*order, *held]
+    sources, notes = {"joints.names": motors.source} if motors.joints else {}, [motors.note]
+    if held:
+        names = ", ".join(motors.joints[motor] for motor in held)
+        sources["joints.default_pos"] = f"{FILE}; assumed 0 rad for {names}"
+        notes.append(f"the policy does not drive {names}: held at 0 rad, which is assumed, with their gains")
+    return _Body(
+        count=len(order),
+        names=tuple(motors.joints[motor] for motor in driven) if motors.joints else (),
+        by_motor=tuple(motors.joints[motor] for motor in sorted(order)) if motors.joints else (),
+        default_pos=[*table.numbers("default_joint_pos", length=len(order)), *(0.0 for _ in held)],
+        kp=[gains["stiffness"][listed[motor]] for motor in driven],
+        kd=[gains["damping"][listed[motor]] for motor in driven],
+        sources=sources,
+        notes=tuple(notes),
+    )
 
 
-def _by_motor(table: Table, name: str, order: Sequence[int]) -> list[float]:
-    """Values in the order of the motors, brought into that of the policy."""
-    values = table.numbers(name)
-    if len(values) != len(order):
-        table.fail(name, found=f"{len(values)} numbers", expected=f"{len(order)}, one for each motor")
-    return [values[motor] for motor in order]
+def _listed(table: Table, gains: Mapping[str, Sequence[float]], order: Sequence[int], gaps: bool) -> Mapping[int, int]:
+    """The place of each motor in the lists of gains.
+
+    A robot without some of its kind's motors may have them left out of the lists: then the others keep their order.
+    """
+    for name, values in gains.items():
+        if gaps and len(values) == len(order):
+            continue
+        if len(values) <= max(order) or (not gaps and len(values) < len(order)):
+            table.fail(name, found=f"{len(values)} numbers", expected=f"{max(order) + 1}, one for each motor")
+    if len({len(values) for values in gains.values()}) > 1:
+        table.fail("damping", found=f"{len(gains['damping'])} numbers", expected=f"{len(gains['stiffness'])}")
+    length = len(gains["stiffness"])
+    if length <= max(order):
+        return {motor: place for place, motor in enumerate(sorted(order))}
+    return {motor: motor for motor in range(length)}
 
 
-def _action(table: Table, joints: Sequence[str]) -> dict[str, Any]:
-    if list(table.data) != ["JointPositionAction"]:
+def _action(table: Table, body: _Body) -> dict[str, Any]:
+    """One run of numbers for each action term, side by side."""
+    unknown = [name for name in table.data if name not in _KINDS]
+    if unknown or not table.data:
         found = ", ".join(map(str, table.data)) or "none"
         raise ContractError(
-            f"{FILE}: the policy's actions are not joint positions alone", found=found, expected="JointPositionAction"
+            f"{FILE}: the policy's actions are not those of joints alone",
+            found=found,
+            expected="some of " + ", ".join(_KINDS),
         )
-    entry = table.table("JointPositionAction")
-    if entry.raw("clip", None) is not None:
-        entry.fail("clip", found=show(entry.raw("clip")), expected="null, as bounds of targets are not supported yet")
-    ids = entry.raw("joint_ids", None)
-    chosen = list(joints)
-    if isinstance(ids, list):
-        if not all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < len(joints) for i in ids):
-            entry.fail("joint_ids", found=show(ids), expected=f"indices from 0 to {len(joints) - 1}")
-        chosen = [joints[i] for i in ids]
-    elif ids not in (None, "all"):
-        entry.fail("joint_ids", found=f"{type_name(ids)} {show(ids)}", expected="null, or a list of indices")
-    return {
-        "joints": chosen,
-        "scale": _numbers(entry, "scale", len(chosen)),
-        "offset": _numbers(entry, "offset", len(chosen)),
-    }
+    return action_document([_run(term, table.table(term), body) for term in table.data])
 
 
-def _numbers(table: Table, name: str, length: int) -> list[float] | float:
-    value = table.raw(name)
-    return table.number(name) if is_number(value) else list(table.numbers(name, length=length))
+def _run(term: str, entry: Table, body: _Body) -> Run:
+    chosen = body.chosen(entry, "joint_ids")
+    count = body.count if chosen is None else len(chosen)
+    names = list(body.names[: body.count]) if chosen is None else chosen
+    _check_names(entry, names)
+    kind = _KINDS[term]
+    if given(entry, "offset"):
+        offset = spread(entry, "offset", count)
+    elif kind == "position":
+        places = range(count) if chosen is None else [body.names.index(name) for name in chosen]
+        offset = [body.default_pos[place] for place in places]
+    else:
+        offset = [0.0] * count
+    return Run(
+        joints=names, kind=kind, scale=spread(entry, "scale", count), offset=offset,
+        target_clip=bounds(entry, "clip", count),
+    )  # fmt: skip
 
 
-def _observations(table: Table) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The terms of the input, and the gait clock if one of them shows it."""
-    frames = table.flag("use_gym_history", False)
-    terms, phase = [], None
-    for key in table.data:
-        if key == "use_gym_history":
+def _check_names(entry: Table, names: Sequence[str]) -> None:
+    """Refuse an action whose joints are named, without patterns, and are others."""
+    stated = entry.raw("joint_names", None)
+    plain = isinstance(stated, list) and bool(stated) and all(_is_plain(name) for name in stated)
+    if plain and names and set(stated) != set(names):
+        entry.fail(
+            "joint_names",
+            found=", ".join(map(str, stated)),
+            expected=", ".join(names),
+            hint="Use the scene of its robot",
+        )
+
+
+def _is_plain(name: object) -> bool:
+    return isinstance(name, str) and name.replace("_", "").isalnum()
+
+
+def _inputs(table: Table, names: Sequence[str], body: _Body) -> tuple[dict[str, Any], dict[str, str]]:
+    """The terms of each input, and every observation that is used, with the term that it is."""
+    groups = {name: table.table(name) for name in table.data} if _is_grouped(table) else {"": table}
+    if groups.keys() == {""}:
+        if len(names) != 1:
+            raise ContractError(
+                f"the policy does not take the one input that {FILE} describes", found=", ".join(names) or "none"
+            )
+        groups = {names[0]: table}
+    elif set(groups) != set(names):
+        raise ContractError(
+            f"{FILE} describes other inputs than the policy takes", found=", ".join(groups), expected=", ".join(names)
+        )
+    frames = any(group.flag("use_gym_history", False) for group in groups.values())
+    inputs: dict[str, Any] = {}
+    used: dict[str, str] = {}
+    for name, group in groups.items():
+        terms = _terms(group, body, used)
+        if not terms:
+            raise ContractError(f"{FILE} lists no observations", found=group.path)
+        inputs[name] = {"terms": terms, "layout": "frame" if frames else "term"}
+    return inputs, used
+
+
+def _is_grouped(table: Table) -> bool:
+    """Whether observations stand in groups, one for each input, instead of side by side."""
+    entries = [value for key, value in table.data.items() if key not in _SWITCHES]
+    if not entries or any(not isinstance(value, Mapping) for value in entries) or len(entries) < len(table.data):
+        return False
+    nested = [isinstance(inside, Mapping) for value in entries for key, inside in value.items() if key not in _SWITCHES]
+    return bool(nested) and all(nested) and not any(key in value for value in entries for key in _TERM_KEYS)
+
+
+def _terms(group: Table, body: _Body, used: dict[str, str]) -> list[dict[str, Any]]:
+    terms = []
+    for key in group.data:
+        if key in _SWITCHES:
             continue
-        name = _TERMS.get(key)
-        if name is None:
+        known = _TERMS.get(key)
+        if known is None:
             raise ContractError(f"{FILE}: observation '{key}' is unknown", expected="one of " + ", ".join(_TERMS))
-        entry = table.table(key)
-        term: dict[str, Any] = {"name": name, "history": entry.integer("history_length", 1, lo=1)}
-        if entry.raw("scale", None) is not None:
-            term["scale"] = entry.number("scale") if is_number(entry.raw("scale")) else list(entry.numbers("scale"))
-        if entry.raw("clip", None) is not None:
-            term |= {"clip": list(entry.range("clip")), "clip_first": not entry.flag("scale_first", False)}
-        if name == "phase":
-            phase = {"hz": 1.0 / _inner(entry, "params").number("period", lo=1e-3)}
+        entry = group.table(key)
+        term: dict[str, Any] = {**known, "history": max(1, entry.integer("history_length", 1, lo=0))}
+        if given(entry, "scale"):
+            term["scale"] = numbers(entry, "scale")
+        if given(entry, "clip"):
+            first = entry.flag("scale_first", group.flag("scale_first", False))
+            term |= {"clip": list(entry.range("clip")), "clip_first": not first}
+        if term["name"] in _OF_JOINTS:
+            chosen = body.chosen(inner(inner(entry, "params"), "asset_cfg"), "joint_ids")
+            if chosen is None and len(body.names) > body.count:
+                chosen = list(body.names[: body.count])
+            if chosen is not None:
+                term["joints"] = chosen
+        used[key] = term["name"]
         terms.append(term)
-    if not terms:
-        raise ContractError(f"{FILE} lists no observations")
-    return {"terms": terms, "layout": "frame" if frames else "term"}, phase
+    return terms
+
+
+def _period(table: Table) -> float:
+    """Seconds of a gait cycle."""
+    observations = table.table("observations")
+    groups = [observations, *(observations.table(name) for name in observations.data if _is_grouped(observations))]
+    found = {
+        inner(group.table("gait_phase"), "params").number("period", lo=1e-3, hi=1e3)
+        for group in groups
+        if "gait_phase" in group.data
+    }
+    if len(found) != 1:
+        raise ContractError(f"{FILE} gives gait_phase several periods", found=", ".join(map(str, sorted(found))))
+    return found.pop()
 
 
 def _command(table: Table) -> dict[str, Any] | None:
-    commands = _inner(table, "commands")
+    commands = inner(table, "commands")
     if not commands.has("base_velocity"):
         return None
-    ranges = _inner(_inner(commands, "base_velocity"), "ranges")
-    known = {
-        ours: list(ranges.range(theirs)) for theirs, ours in _RANGES.items() if ranges.raw(theirs, None) is not None
-    }
+    ranges = inner(inner(commands, "base_velocity"), "ranges")
+    known = {ours: list(ranges.range(theirs)) for theirs, ours in _RANGES.items() if given(ranges, theirs)}
     return {"kind": "twist", **known}
-
-
-def _inner(table: Table, name: str) -> Table:
-    """A table inside another one, empty where it is missing or null."""
-    return table.table(name) if table.raw(name, None) is not None else Table({}, table.where, table.key(name))

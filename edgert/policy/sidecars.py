@@ -17,6 +17,7 @@ MAX_SIDECARS: Final = 32
 """Most files that are parsed for one model."""
 MAX_ENTRIES: Final = 5_000
 """Most entries of a folder that are compared with a pattern."""
+_FOLDERS: Final = ("params", "io_descriptors")
 OWN: Final = "policy.toml"
 """The user's own contract beside a model, which no other format reads."""
 
@@ -39,10 +40,11 @@ class Sidecars:
 def read_sidecars(model: Path, patterns: Iterable[str]) -> Sidecars:
     """Parse the files of these names or patterns beside a model, or where trainers put them.
 
-    Those places are the model's folder, a folder params in it, one beside it, and the folder above, in this order;
-    the first file of a name counts. A file that cannot be read is an answer too, for whoever needs it.
+    Those places are the model's folder, a folder params or io_descriptors in it, one beside it, and the folder above,
+    in this order; the first file of a name counts. A file that cannot be read is an answer too, for whoever needs it.
     """
-    places = (model.parent, model.parent / "params", model.parent.parent / "params", model.parent.parent)
+    here, above = model.parent, model.parent.parent
+    places = (here, *(place / name for place in (here, above) for name in _FOLDERS), above)
     wanted = sorted(set(patterns))
     names = [name for name in wanted if not is_pattern(name)]
     loose = [name for name in wanted if is_pattern(name)]

@@ -86,12 +86,19 @@ def load_spec(path: Path) -> mujoco.MjSpec:
 
 
 def scene_joints(path: Path) -> tuple[str, ...]:
-    """Names of the hinges and slides of a scene, in its order.
+    """Names of the actuated hinges and slides of a scene, in its order.
+
+    A joint is actuated if an actuator drives it or its actuators have a force range; where neither is said of any
+    joint, all count.
 
     Raises:
         IntegrityError: as `load_spec`.
     """
-    return tuple(joint.name for joint in load_spec(path).joints if joint.type in SCALAR_JOINTS and joint.name)
+    spec = load_spec(path)
+    joints = [joint for joint in spec.joints if joint.type in SCALAR_JOINTS and joint.name]
+    driven = {actuator.target for actuator in spec.actuators if actuator.trntype == mujoco.mjtTrn.mjTRN_JOINT}
+    actuated = [joint for joint in joints if joint.name in driven or joint.actfrcrange[0] < joint.actfrcrange[1]]
+    return tuple(joint.name for joint in actuated or joints)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from edgert.contract import parse_contract
 from edgert.contract.formats import Evidence, choose_format
+from edgert.contract.motors import SDK_ORDERS
 from edgert.contract.unitree import UNITREE
 from edgert.errors import ContractError, EdgertError
 from edgert.tables import read_yaml
@@ -45,9 +46,8 @@ DEPLOY: dict[str, Any] = {
 def evidence(document: dict[str, Any] | None = None, **changes: Any) -> Evidence:
     given = {"deploy.yaml": DEPLOY if document is None else document}
     fields: dict[str, Any] = {"sidecars": given, "joints": ROBOT}
-    return Evidence(
-        model="p.onnx", inputs={"obs": (1, 38)}, outputs={"actions": (1, 4)}, metadata={}, **fields | changes
-    )
+    fields |= {"inputs": {"obs": (1, 38)}, "outputs": {"actions": (1, 4)}}
+    return Evidence(model="p.onnx", metadata={}, **fields | changes)
 
 
 def changed(*path: str, value: Any) -> dict[str, Any]:
@@ -77,8 +77,144 @@ def test_gains_come_from_the_motors_and_all_else_from_the_policy() -> None:
     position, velocity = spec.terms[2], spec.terms[3]
     assert (position.clip, position.clip_first) == ((-2.0, 2.0), True)
     assert (velocity.clip, velocity.clip_first, velocity.scale[0]) == ((-5.0, 5.0), False, 0.05)
-    assert reading.sources == {"joints.names": "assumed: motors in the order of the scene's joints"}
+    assert reading.sources == {"joints.names": "assumed: motors in the order of the scene's actuated joints"}
     assert len(reading.notes) == 1
+
+
+def test_the_joints_may_be_named_later() -> None:
+    reading = UNITREE.read(evidence(joints=()))
+    assert reading.notes == ("deploy.yaml names no joints: name the robot's scene with --sim",)
+    assert reading.document["joints"] == {
+        "default_pos": [0.1, -0.1, 0.5, 0.6], "kp": [100.0, 101.0, 40.0, 41.0], "kd": [2.0, 2.1, 1.0, 1.1],
+    }  # fmt: skip
+    assert "joints" not in reading.document["action"]
+
+
+QUADRUPED = [f"{corner}_{part}_joint" for corner in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf")]
+
+
+def quadruped(**changes: Any) -> dict[str, Any]:
+    """As unitree_rl_mjlab writes it for a Go2: the policy goes from the left, the SDK's motors from the right."""
+    document: dict[str, Any] = {
+        "joint_ids_map": [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8],
+        "step_dt": 0.02,
+        "stiffness": [float(20 + motor) for motor in range(12)],
+        "damping": [1.0] * 12,
+        "default_joint_pos": [float(i) for i in range(12)],
+        "actions": {"JointPositionAction": {"clip": None, "scale": 0.5, "joint_ids": None}},
+        "observations": {"joint_pos_rel": {"params": {}, "history_length": 1}},
+    }
+    return document | changes
+
+
+def test_motors_of_a_known_robot_are_those_of_its_sdk() -> None:
+    """The scene begins at the left, motor 0 is at the front right: in the scene's order left and right would swap."""
+    found = evidence(quadruped(), joints=tuple(QUADRUPED))
+    reading = UNITREE.read(found)
+    joints = reading.document["joints"]
+    assert joints["names"] == QUADRUPED
+    assert joints["kp"][:4] == [23.0, 24.0, 25.0, 20.0]
+    assert reading.document["action"]["offset"] == [float(i) for i in range(12)]
+    assert reading.sources["joints.names"] == "the SDK's motors of Unitree quadrupeds"
+
+
+def test_missing_motors_may_be_left_out_of_the_gains() -> None:
+    """A G1 of 23 joints has numbers up to 26, and 23 gains."""
+    legs_and_waist = [*range(13)]
+    arms = [15, 16, 17, 18, 19, 22, 23, 24, 25, 26]
+    order = [*reversed(legs_and_waist), *arms]
+    robot = SDK_ORDERS["Unitree G1"]
+    joints = tuple(robot[motor] for motor in legs_and_waist + arms)
+    document = quadruped(
+        joint_ids_map=order, stiffness=[1.0 + i for i in range(23)], damping=[1.0] * 23, default_joint_pos=[0.0] * 23
+    )
+    read = UNITREE.read(evidence(document, joints=joints)).document["joints"]
+    assert read["names"][0] == "waist_yaw_joint"
+    assert dict(zip(read["names"], read["kp"], strict=True))["left_shoulder_pitch_joint"] == 14.0
+    assert dict(zip(read["names"], read["kp"], strict=True))["right_wrist_roll_joint"] == 23.0
+
+
+def test_motors_that_the_policy_does_not_drive_are_held() -> None:
+    document = changed("joint_ids_map", value=[2, 0])
+    document |= {"default_joint_pos": [0.5, 0.1], "observations": {"joint_pos_rel": {}, "motion_command": {}}}
+    document["actions"] = {"JointPositionAction": {"scale": 0.5}}
+    reading = UNITREE.read(evidence(document))
+    assert reading.document["joints"] == {
+        "names": ["right_hip", "left_hip", "left_knee", "right_knee"],
+        "default_pos": [0.5, 0.1, 0.0, 0.0],
+        "kp": [101.0, 100.0, 40.0, 41.0],
+        "kd": [2.1, 2.0, 1.0, 1.1],
+    }
+    assert reading.document["action"] == {
+        "scale": [0.5, 0.5], "offset": [0.5, 0.1], "joints": ["right_hip", "left_hip"],
+    }  # fmt: skip
+    assert [term["joints"] for term in reading.document["inputs"]["obs"]["terms"]] == [["right_hip", "left_hip"]] * 2
+    assert reading.sources["joints.default_pos"] == "deploy.yaml; assumed 0 rad for left_knee, right_knee"
+    assert "held at 0 rad, which is assumed" in reading.notes[1]
+
+
+def test_several_actions_stand_side_by_side() -> None:
+    """Legs by position and wheels by velocity, each with its own indices into the policy's joints."""
+    document = copy.deepcopy(DEPLOY)
+    document["actions"] = {
+        "JointPositionAction": {
+            "joint_ids": [0, 1], "scale": [0.25, 0.3], "offset": [0.1, -0.1], "clip": [[-1.0, 1.0], [-2.0, 2.0]],
+        },
+        "JointVelocityAction": {"joint_ids": [3, 2], "scale": [5.0, 6.0], "clip": None},
+    }  # fmt: skip
+    assert UNITREE.read(evidence(document)).document["action"] == {
+        "joints": ["left_hip", "right_hip", "right_knee", "left_knee"],
+        "kind": ["position", "position", "velocity", "velocity"],
+        "scale": [0.25, 0.3, 5.0, 6.0],
+        "offset": [0.1, -0.1, 0.0, 0.0],
+        "target_clip": [[-1.0, 1.0], [-2.0, 2.0], [-1e12, 1e12], [-1e12, 1e12]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("clip", "expected"),
+    [
+        ([-3.0, 3.0], [[-3.0, 3.0]] * 4),
+        ([[-1.0, 1.0], [-2.0, 2.0], [-float("inf"), float("inf")], [0.0, float("inf")]],
+         [[-1.0, 1.0], [-2.0, 2.0], [-1e12, 1e12], [0.0, 1e12]]),
+        ([-float("inf"), float("inf")], None),
+    ],
+)  # fmt: skip
+def test_an_actions_clip_bounds_its_targets(clip: Any, expected: Any) -> None:
+    read = UNITREE.read(evidence(changed("actions", "JointPositionAction", "clip", value=clip))).document["action"]
+    assert read.get("target_clip") == expected
+    assert "clip" not in read
+
+
+def test_groups_are_inputs_of_their_own() -> None:
+    document = copy.deepcopy(DEPLOY)
+    document["observations"] = {
+        "policy": {"scale_first": True, "base_ang_vel": {"clip": [-1.0, 1.0]}, "last_action": {}},
+        "history": {"joint_pos_rel": {"clip": [-1.0, 1.0], "params": {"asset_cfg": {"joint_ids": [3, 0]}}}},
+    }
+    read = UNITREE.read(evidence(document, inputs={"policy": (1, 7), "history": (1, 2)})).document
+    assert [term["name"] for term in read["inputs"]["policy"]["terms"]] == ["base_ang_vel", "last_action"]
+    assert read["inputs"]["policy"]["terms"][0]["clip_first"] is False
+    term = read["inputs"]["history"]["terms"][0]
+    assert (term["joints"], term["clip_first"]) == (["right_knee", "left_hip"], True)
+
+
+def test_tracking_policies_follow_a_motion_in_motor_order() -> None:
+    document = copy.deepcopy(DEPLOY)
+    document["commands"] = {}
+    document["observations"] = {"motion_command": {"params": {}}, "motion_anchor_ori_b": {"params": {}}}
+    reading = UNITREE.read(evidence(document))
+    assert reading.document["motion"] == {"joints": list(ROBOT), "anchor": "torso_link"}
+    assert reading.sources["motion.anchor"] == "assumed: as in Unitree's deploy code"
+    assert "command" not in reading.document
+
+
+def test_memory_is_no_observation() -> None:
+    found = evidence(
+        inputs={"obs": (1, 38), "h_in": (1, 1, 8), "c_in": (1, 1, 8)},
+        outputs={"actions": (1, 4), "h_out": (1, 1, 8), "c_out": (1, 1, 8)},
+    )
+    assert list(UNITREE.read(found).document["inputs"]) == ["obs"]
 
 
 def test_gym_history_goes_tick_by_tick() -> None:
@@ -108,7 +244,12 @@ def test_it_is_known_by_its_keys() -> None:
 @pytest.mark.parametrize(
     ("document", "changes", "text"),
     [
-        (None, {"joints": ()}, "deploy.yaml of policy p.onnx names no joints: expected the robot that it runs on"),
+        (
+            changed("actions", "JointPositionAction", "joint_ids", value=[0]),
+            {"joints": ()},
+            "key 'actions.JointPositionAction.joint_ids' is wrong: found [0], expected a robot whose joints they are. "
+            "Name it with --sim",
+        ),
         (
             None,
             {"joints": ROBOT[:3]},
@@ -128,30 +269,42 @@ def test_it_is_known_by_its_keys() -> None:
             "observation 'camera' is unknown: expected one of base_lin_vel",
         ),
         (
-            changed("actions", "JointPositionAction", "clip", value=[[-1, 1]] * 4),
+            changed("actions", "JointPositionAction", "clip", value=[[-1, 1]] * 3),
             {},
-            "key 'actions.JointPositionAction.clip' is wrong",
+            "key 'actions.JointPositionAction.clip' is wrong: found a list [[-1, 1], [-1, 1], [-1, 1]], "
+            "expected [low, high], or 4 of them",
         ),
         (
-            changed("actions", value={"JointVelocityAction": {}}),
+            changed("actions", "JointPositionAction", "clip", value=[1, -1]),
             {},
-            "the policy's actions are not joint positions alone: found JointVelocityAction",
+            "key 'actions.JointPositionAction.clip' is wrong: found [1, -1], expected [low, high] with low <= high",
+        ),
+        (
+            changed("actions", value={"DifferentialIKAction": {}}),
+            {},
+            "the policy's actions are not those of joints alone: found DifferentialIKAction, expected some of "
+            "JointPositionAction, JointVelocityAction, JointEffortAction",
+        ),
+        (
+            changed("actions", "JointPositionAction", "joint_names", value=["FL_hip_joint", "FR_hip_joint"]),
+            {},
+            "key 'actions.JointPositionAction.joint_names' is wrong: found FL_hip_joint, FR_hip_joint, expected left_",
+        ),
+        (
+            changed("observations", value={"joint_pos": {"params": {"asset_cfg": {"joint_ids": [0, 0]}}}}),
+            {},
+            "key 'observations.joint_pos.params.asset_cfg.joint_ids' is wrong",
         ),
         (
             None,
             {"inputs": {"obs": (1, 3), "h": (1, 3)}},
-            "policy p.onnx does not take the one input that deploy.yaml describes",
+            "the policy does not take the one input that deploy.yaml describes: found obs, h",
         ),
     ],
 )
 def test_what_cannot_be_understood_is_refused(document: dict[str, Any] | None, changes: Any, text: str) -> None:
-    fields = {"inputs": {"obs": (1, 38)}, **changes}
-    sidecars = {"deploy.yaml": DEPLOY if document is None else document}
-    found = Evidence(
-        model="p.onnx", outputs={"actions": (1, 4)}, metadata={}, sidecars=sidecars, **{"joints": ROBOT, **fields}
-    )
     with pytest.raises(ContractError) as caught:
-        UNITREE.read(found)
+        UNITREE.read(evidence(document, **changes))
     assert text in str(caught.value)
 
 
@@ -161,6 +314,7 @@ PATHS = [
     ("commands", "base_velocity"), ("actions", "JointPositionAction"), ("actions", "JointPositionAction", "joint_ids"),
     ("actions", "JointPositionAction", "scale"), ("observations", "joint_pos_rel"),
     ("observations", "joint_pos_rel", "clip"), ("observations", "last_action", "history_length"),
+    ("observations", "joint_pos_rel", "params"), ("actions", "JointPositionAction", "clip"),
 ]  # fmt: skip
 
 

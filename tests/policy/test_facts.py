@@ -24,12 +24,13 @@ class Trainer:
 
     def __init__(self) -> None:
         self.document: dict[str, Any] = {}
+        self.reasons: dict[str, str] = {}
 
     def evidence(self, found: Any) -> str:
         return "a test"
 
     def read(self, found: Any) -> Reading:
-        return Reading(document=self.document, source="theirs.yaml", notes=("so it is",))
+        return Reading(document=self.document, source="theirs.yaml", notes=("so it is",), reasons=self.reasons)
 
 
 @pytest.fixture
@@ -76,6 +77,15 @@ def test_what_is_known_is_told_with_its_source(tmp_path: Path, trainer: Trainer)
     assert [fact.field for fact in error.missing] == ["joints.default_pos", "inputs.obs.terms"]
     assert error.found == "control_hz, joints.names, joints.kp (theirs.yaml); joints.kd (user (mine.toml))"
     assert "Write that into " + str(tmp_path / "mine.toml") in error.hint
+
+
+def test_a_reason_of_the_format_is_told(tmp_path: Path, trainer: Trainer) -> None:
+    trainer.document = {"joints": {"names": ["a", "b"], "default_pos": 0.0, "kd": 1.0}}
+    trainer.reasons = {"joints.kp": "0 for every joint", "joints.kd": "which is there"}
+    error = missing(save(linear_model(dim=4, nact=2), tmp_path / "policy.onnx"))
+    assert error.expected == (
+        "joints.kp (N·m/rad; 0 for every joint), inputs.obs.terms (what its 4 numbers are, in their order)"
+    )
 
 
 @pytest.mark.parametrize(

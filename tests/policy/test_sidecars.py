@@ -30,7 +30,8 @@ def test_each_suffix_has_its_parser(model):
 
 
 def test_the_nearest_file_of_a_name_counts(model):
-    places = [model.parent, model.parent / "params", model.parent.parent / "params", model.parent.parent]
+    here, above = model.parent, model.parent.parent
+    places = [here, here / "params", here / "io_descriptors", above / "params", above / "io_descriptors", above]
     for number, place in reversed(list(enumerate(places))):
         place.mkdir(exist_ok=True)
         (place / "deploy.yaml").write_text(f"x: {number}")

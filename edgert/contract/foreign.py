@@ -1,0 +1,138 @@
+"""Reading values as other trainers write them: one number or a list, bounds with infinities, indices, null for none.
+
+What the readers of `formats` share. Everything raises `ContractError` with the file and the dotted key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edgert.contract.formats import Evidence, Shape
+from edgert.contract.recurrent import state_pairs
+from edgert.errors import ContractError
+from edgert.tables import MAX_MAGNITUDE, Table, is_number, show, type_name
+
+Bounds = list[list[float]]
+_UNBOUNDED: Final = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
+
+
+def given(table: Table, name: str) -> bool:
+    """Whether a key is there and not null."""
+    return table.raw(name, None) is not None
+
+
+def inner(table: Table, name: str) -> Table:
+    """A table inside another one, empty where it is missing or null."""
+    return table.table(name) if given(table, name) else Table({}, table.where, table.key(name))
+
+
+def numbers(table: Table, name: str, length: int | None = None) -> list[float] | float:
+    """One number for all, or a list of `length` numbers; None: of any length."""
+    return table.number(name) if is_number(table.raw(name)) else list(table.numbers(name, length=length))
+
+
+def spread(table: Table, name: str, length: int) -> list[float]:
+    """`length` numbers, of a list or of one number for all."""
+    value = numbers(table, name, length)
+    return value if isinstance(value, list) else [value] * length
+
+
+def whole(value: object) -> bool:
+    """Whether a value is a list of integers."""
+    return isinstance(value, list) and all(isinstance(i, int) and not isinstance(i, bool) for i in value)
+
+
+def indices(table: Table, name: str, size: int) -> list[int] | None:
+    """Distinct indices below `size`; None where the key is missing, null or says "all"."""
+    value = table.raw(name, None)
+    if value is None or value == "all":
+        return None
+    if not whole(value) or not value or not all(0 <= i < size for i in value) or len(set(value)) < len(value):
+        table.fail(name, found=f"{type_name(value)} {show(value)}", expected=f"distinct indices from 0 to {size - 1}")
+    return list(value)
+
+
+def bounds(table: Table, name: str, length: int) -> Bounds | None:
+    """[low, high] for each of `length` numbers, from one pair or one for each; infinite ones count as none.
+
+    None where the key is missing or null, or bounds nothing.
+    """
+    value = table.raw(name, None)
+    if value is None:
+        return None
+    pairs = [value] * length if isinstance(value, list) and len(value) == 2 and not _is_pair(value[0]) else value
+    if not isinstance(pairs, list) or len(pairs) != length or not all(_is_pair(pair) for pair in pairs):
+        table.fail(name, found=f"{type_name(value)} {show(value)}", expected=f"[low, high], or {length} of them")
+    limited = [[max(low, -MAX_MAGNITUDE), min(high, MAX_MAGNITUDE)] for low, high in pairs]
+    for low, high in limited:
+        if low > high or low >= MAX_MAGNITUDE or high <= -MAX_MAGNITUDE:
+            table.fail(name, found=f"[{low:g}, {high:g}]", expected="[low, high] with low <= high")
+    return [[float(low), float(high)] for low, high in limited] if any(map(_binds, limited)) else None
+
+
+def observed(found: Evidence) -> list[str]:
+    """The inputs that are no memory of the network's own."""
+    memory = state_pairs(tuple(found.inputs), tuple(found.outputs))
+    return [name for name in found.inputs if name not in memory]
+
+
+def only_input(found: Evidence, source: str) -> str:
+    """The name of the one input that a file describes.
+
+    Raises:
+        ContractError: the network takes several.
+    """
+    names = observed(found)
+    if len(names) != 1:
+        raise ContractError(
+            f"policy {found.model} does not take the one input that {source} describes", found=", ".join(names)
+        )
+    return names[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Numbers of the action that belong together."""
+
+    joints: Sequence[str]
+    """Empty where the joints have no names yet."""
+    kind: str
+    scale: Sequence[float]
+    offset: Sequence[float]
+    target_clip: Bounds | None = None
+
+
+def action_document(runs: Sequence[Run]) -> dict[str, Any]:
+    """The [action] of runs of numbers, side by side."""
+    kinds = [run.kind for run in runs for _ in run.scale]
+    document: dict[str, Any] = {
+        "scale": [value for run in runs for value in run.scale],
+        "offset": [value for run in runs for value in run.offset],
+    }
+    joints = [name for run in runs for name in run.joints]
+    if joints:
+        document["joints"] = joints
+    if set(kinds) != {"position"}:
+        document["kind"] = kinds if len(set(kinds)) > 1 else kinds[0]
+    if any(run.target_clip is not None for run in runs):
+        limits = [run.target_clip or [list(_UNBOUNDED) for _ in run.scale] for run in runs]
+        document["target_clip"] = [pair for part in limits for pair in part]
+    return document
+
+
+def size(shape: Shape | None) -> int | None:
+    """Length of the last axis, None where it is open."""
+    return shape[-1] if shape and isinstance(shape[-1], int) else None
+
+
+def _is_pair(value: object) -> bool:
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    return all(is_number(item) or (isinstance(item, float) and math.isinf(item)) for item in value)
+
+
+def _binds(pair: Sequence[float]) -> bool:
+    return pair[0] > -MAX_MAGNITUDE or pair[1] < MAX_MAGNITUDE
