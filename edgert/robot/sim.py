@@ -1,7 +1,8 @@
 """`SimRobot`: one simulated body behind the `Robot` protocol.
 
 The drive law of `JointCommand` is MuJoCo's affine actuator: force = kp q - kp pos - kd vel + (tau + kd qd), written
-into the control and, when they change, into the per-world gain parameters.
+into the control and, when they change, into the per-world gain parameters. With the scene's own gains each control is
+what the scene's actuator takes: q, qd or tau.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class SimRobot(Closes):
         self._bias = self.sim.expand("actuator_biasprm")[0]
         self._scene_gain, self._scene_bias = self._gain.copy(), self._bias.copy()
         self._gains_from_scene = gains_from_scene
+        self._own = _by_field(scene) if gains_from_scene else []
         self._accepted: JointCommand | None = None
         self._gains_may_change = False
         self.reset()
@@ -71,11 +73,17 @@ class SimRobot(Closes):
             position[list(scene.qpos_adr)] = self._default
         if qvel is not None:
             sim.view("qvel")[0][:] = qvel
-        self._ctrl[list(scene.actuator_ids)] = position[list(scene.qpos_adr)]
+        self._ctrl[list(scene.actuator_ids)] = self._holding(position[list(scene.qpos_adr)])
         self._ctrl[list(scene.held.actuator_ids)] = scene.held.ctrl
         self.body.settle()
         sim.forward()
         self.body.refresh()
+
+    def _holding(self, position: Floats) -> Floats:
+        """The controls of the scene's gains that ask nothing of joints (njoint,) that rest at a position."""
+        drives, actuators = np.array(self.scene.drives), list(self.scene.actuator_ids)
+        controls = np.where(drives == "position", position, 0.0)
+        return np.where(drives == "sum", -self._bias[actuators, 1] * position, controls)
 
     def allocate(self) -> RobotState:
         """The body's own live state: `observe` then copies nothing that is contiguous in the simulation."""
@@ -98,7 +106,10 @@ class SimRobot(Closes):
             self._accept(command)
         elif self._gains_may_change:
             self._write_gains(command)
-        self._ctrl[self._columns] = command.q[0]
+        if not self._gains_from_scene:
+            self._ctrl[self._columns] = command.q[0]
+        for joints, actuators, name in self._own:
+            self._ctrl[actuators] = getattr(command, name)[0, joints]
 
     def _accept(self, command: JointCommand) -> None:
         arrays = {name: getattr(command, name) for name in ("q", "qd", "kp", "kd", "tau")}
@@ -150,3 +161,13 @@ class SimRobot(Closes):
         """See `Robot.close`."""
         self.damp()
         self.sim.close()
+
+
+def _by_field(scene: Scene) -> list[tuple[list[int], list[int], str]]:
+    """Which joints and their actuators follow which field of a `JointCommand`."""
+    parts = []
+    for drive, name in (("position", "q"), ("velocity", "qd"), ("torque", "tau")):
+        joints = [joint for joint, each in enumerate(scene.drives) if each == drive]
+        if joints:
+            parts.append((joints, [scene.actuator_ids[joint] for joint in joints], name))
+    return parts

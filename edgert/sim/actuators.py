@@ -1,10 +1,11 @@
-"""Actuators: making position actuators of whatever a scene has on a joint, and judging those it brings."""
+"""Actuators: making those that a policy needs of whatever a scene has on a joint, and judging those it brings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 import mujoco
 import numpy as np
@@ -12,6 +13,19 @@ import numpy as np
 from edgert.errors import RobotError
 
 Actuators = Literal["contract", "scene"]
+Drive = Literal["position", "velocity", "torque", "sum"]
+"""What the control of a joint's actuator is: a position q, a velocity qd, a torque tau, or kp q + kd qd + tau.
+
+The force is kp (q - pos) + kd (qd - vel) + tau, where what a joint is not given is 0.
+"""
+POSITIONS: Final[Mapping[str, Drive]] = MappingProxyType({})
+"""Every joint takes positions."""
+_OWN: Final[Mapping[Drive, tuple[str, str, str]]] = {
+    "position": ("a position actuator", "positions", "rad"),
+    "velocity": ("a velocity actuator", "velocities", "rad/s"),
+    "torque": ("a motor", "torques", "N·m"),
+}
+"""The actuator of a scene that serves a drive, and what it takes."""
 _ON_JOINT = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)  # the same for hinges and slides
 
 
@@ -23,8 +37,9 @@ def supply(
     kp: Sequence[float],
     kd: Sequence[float],
     delay_samples: int,
+    drives: Mapping[str, Drive] = POSITIONS,
 ) -> None:
-    """Turn the actuator of each driven joint into a position actuator, or add one; surplus ones go."""
+    """Turn the actuator of each driven joint into one of its drive, or add one; surplus ones go."""
     before = list(spec.actuators)
     own: dict[str, list[int]] = {name: [] for name in driven}
     for position, actuator in enumerate(before):
@@ -39,18 +54,20 @@ def supply(
             first.name = _free_name(spec, name)
         _redirect_sensors(spec, [other.name for other in others if other.name], first.name)
         gains = joints.index(name)
-        _make_position(first, name, kp[gains], kd[gains], autolimits=spec.compiler.autolimits)
+        _make(first, name, drives.get(name, "position"), kp[gains], kd[gains], autolimits=spec.compiler.autolimits)
         first.nsample = delay_samples
     for position in surplus:
         spec.delete(before[position])
 
 
-def _make_position(actuator: Any, joint: str, kp: float, kd: float, *, autolimits: bool) -> None:
-    """Make a position actuator of gear 1 of any other; its torque limit at the joint stays."""
+def _make(actuator: Any, joint: str, drive: Drive, kp: float, kd: float, *, autolimits: bool) -> None:
+    """Make an actuator of gear 1 of that drive of any other; its torque limit at the joint stays."""
     limit = _force_limit(actuator, autolimits)
     actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
     actuator.target = joint
     actuator.set_to_position(kp=kp, kv=kd)
+    if drive != "position":
+        actuator.gainprm[0] = kd if drive == "velocity" else 1.0
     actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     actuator.forcelimited = mujoco.mjtLimited.mjLIMITED_FALSE if limit is None else mujoco.mjtLimited.mjLIMITED_TRUE
     actuator.forcerange = limit or (0.0, 0.0)
@@ -130,30 +147,38 @@ def actuators_on(model: mujoco.MjModel, joint_ids: Sequence[int]) -> list[list[i
     return [found[joint] for joint in joint_ids]
 
 
-def check_own(model: mujoco.MjModel, path: Path, driven: dict[str, list[int]]) -> None:
-    """Refuse a scene whose own actuators are not one position actuator of gear 1 on each driven joint."""
+def check_own(
+    model: mujoco.MjModel, path: Path, driven: dict[str, list[int]], drives: Mapping[str, Drive] = POSITIONS
+) -> None:
+    """Refuse a scene whose own actuators are not one of gear 1 and of its drive on each driven joint."""
     hint = "Use --actuators contract to drive the joints with the contract's gains"
     for name, ids in driven.items():
+        drive = drives.get(name, "position")
+        if drive == "sum":
+            raise RobotError(
+                f"the policy gives joint '{name}' several targets, and an actuator of scene {path} takes one", hint=hint
+            )
+        kind, what, unit = _OWN[drive]
         if not ids:
             raise RobotError(f"scene {path} has no actuator on joint '{name}'", hint=hint)
         if len(ids) > 1:
             raise RobotError(
                 f"scene {path} has several actuators on joint '{name}'",
                 found=some([model.actuator(i).name or f"actuator {i}" for i in ids]),
-                expected="one position actuator",
+                expected=f"one, {kind}",
                 hint=hint,
             )
         actuator = ids[0]
-        if not takes_positions(model.actuator(actuator)):
+        if not _takes(model.actuator(actuator), drive):
             raise RobotError(
-                f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint positions",
-                expected="a position actuator, as the policy commands positions",
+                f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint {what}",
+                expected=f"{kind}, as the policy commands {what}",
                 hint=hint,
             )
         gear = float(model.actuator_gear[actuator, 0])
         if gear != 1.0:
             raise RobotError(
-                f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint positions in rad",
+                f"actuator '{model.actuator(actuator).name}' of scene {path} does not take joint {what} in {unit}",
                 found=f"gear {gear:g}",
                 expected="gear 1",
                 hint=hint,
@@ -162,15 +187,20 @@ def check_own(model: mujoco.MjModel, path: Path, driven: dict[str, list[int]]) -
 
 def takes_positions(actuator: Any) -> bool:
     """Whether an actuator of a spec or of a model follows positions, times its gear, without a state of its own."""
-    kp = float(actuator.gainprm[0])
-    return bool(
+    return _takes(actuator, "position")
+
+
+def _takes(actuator: Any, drive: Drive) -> bool:
+    gain, bias = float(actuator.gainprm[0]), actuator.biasprm
+    plain = (
         any(actuator.trntype == kind for kind in _ON_JOINT)
         and actuator.gaintype == mujoco.mjtGain.mjGAIN_FIXED
-        and actuator.biastype == mujoco.mjtBias.mjBIAS_AFFINE
         and actuator.dyntype == mujoco.mjtDyn.mjDYN_NONE
-        and kp > 0.0
-        and actuator.biasprm[1] == -kp
     )
+    if drive == "torque":
+        return bool(plain and gain == 1.0 and actuator.biastype == mujoco.mjtBias.mjBIAS_NONE)
+    follows = bias[1] == -gain if drive == "position" else bias[1] == 0.0 and bias[2] == -gain
+    return bool(plain and gain > 0.0 and actuator.biastype == mujoco.mjtBias.mjBIAS_AFFINE and follows)
 
 
 def check_enabled(model: mujoco.MjModel, path: Path, used: Sequence[int]) -> None:

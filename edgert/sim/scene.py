@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,17 @@ import numpy as np
 
 from edgert.errors import ContractError, IntegrityError, RobotError
 from edgert.files import regular_size
-from edgert.sim.actuators import Actuators, actuators_on, check_enabled, check_own, some, supply, torque_limit
+from edgert.sim.actuators import (
+    POSITIONS,
+    Actuators,
+    Drive,
+    actuators_on,
+    check_enabled,
+    check_own,
+    some,
+    supply,
+    torque_limit,
+)
 from edgert.sim.held import SCALAR_JOINTS, Held, hold, with_gains
 from edgert.sim.protocol import Floats, quiet_physics
 
@@ -53,6 +63,8 @@ class Scene:
     """The keyframe "home", else the first, else -1."""
     torque_limit: tuple[float, ...]
     """N·m per joint, inf where the scene sets none."""
+    drives: tuple[Drive, ...]
+    """What the control of each joint's actuator is."""
     held: Held = field(default_factory=Held)
     """The joints of the robot beside `joints`."""
 
@@ -133,19 +145,21 @@ def build(
     kd: Sequence[float],
     base: str = "",
     max_delay_s: float = 0.0,
+    drives: Mapping[str, Drive] = POSITIONS,
 ) -> Scene:
-    """Load a scene for a body of `joints` of which `driven` get position actuators.
+    """Load a scene for a body of `joints` of which `driven` get actuators.
 
     Args:
         path: the MJCF file.
         joints: joint names in the policy's order.
         driven: the joints that the policy commands, a subset of `joints`.
         actuators: "contract" replaces or supplies the actuators of driven joints; "scene" keeps the scene's own,
-            which must be one position actuator of gear 1 for each driven joint.
+            which must be one of gear 1 and of its drive for each driven joint.
         kp: position gains in the order of `joints`, N·m/rad.
         kd: velocity gains in the order of `joints`, N·m·s/rad.
         base: name of the base body; "": the body of the free joint above the joints.
         max_delay_s: the longest actuator delay that worlds will be given; the model itself has none.
+        drives: what the joints that take no positions take.
 
     Raises:
         IntegrityError: the file is no valid scene.
@@ -168,7 +182,7 @@ def build(
     if actuators == "contract":
         # MuJoCo keeps one sample per physics step: those within the delay and the newest one.
         samples = math.ceil(max_delay_s / spec.option.timestep) + 1 if max_delay_s > 0.0 else 0
-        supply(spec, joints, driven, kp=kp, kd=kd, delay_samples=samples)
+        supply(spec, joints, driven, kp=kp, kd=kd, delay_samples=samples, drives=drives)
     held = hold(spec, joints)
     model = compile_spec(spec, path)
     if model.nu != model.nactuator:
@@ -181,7 +195,7 @@ def build(
     joint_ids = [_joint_id(model, name) for name in joints]
     on_joint = actuators_on(model, joint_ids)
     if actuators == "scene":
-        check_own(model, path, {name: on_joint[list(joints).index(name)] for name in driven})
+        check_own(model, path, {name: on_joint[list(joints).index(name)] for name in driven}, drives)
     actuator_ids = [ids[0] if ids else -1 for ids in on_joint]
     check_enabled(model, path, [actuator for actuator in actuator_ids if actuator >= 0])
     base_name, qpos_adr, dof_adr = _find_base(model, path, joints, base)
@@ -201,6 +215,7 @@ def build(
         torque_limit=tuple(
             torque_limit(model, joint, actuator) for joint, actuator in zip(joint_ids, actuator_ids, strict=True)
         ),
+        drives=tuple(drives.get(name, "position") for name in joints),
         held=with_gains(held, model, keyframe),
     )
 
@@ -271,16 +286,22 @@ def drive_summary(scene: Scene, actuators: Actuators) -> str:
     model = scene.model
     rows = list(scene.dof_adr)
     gains = [i for i in scene.actuator_ids if i >= 0]
-    kp = model.actuator_gainprm[gains, 0]
-    kd = -model.actuator_biasprm[gains, 2]
+    kp, kd = -model.actuator_biasprm[gains, 1] + 0.0, -model.actuator_biasprm[gains, 2] + 0.0  # no "-0"
     limits = np.array(scene.torque_limit)
     own = actuators == "scene"
     source = "of the scene's own" if own else "with the contract's gains, in place of any of the scene's"
     return (
-        f"{len(gains)} position actuators {source}: kp {_span(kp)} N·m/rad, kd {_span(kd)} N·m·s/rad; "
+        f"{_counted(scene)} actuators {source}: kp {_span(kp)} N·m/rad, kd {_span(kd)} N·m·s/rad; "
         f"from the scene: armature {_span(model.dof_armature[rows])} kg·m², damping {_span(model.dof_damping[rows])} "
         f"N·m·s/rad, friction {_span(model.dof_frictionloss[rows])} N·m, torque limit {_span(limits)} N·m"
     )
+
+
+def _counted(scene: Scene) -> str:
+    """How many joints have an actuator of each drive."""
+    driven = [drive for drive, actuator in zip(scene.drives, scene.actuator_ids, strict=True) if actuator >= 0]
+    names: dict[Drive, str] = {"sum": "summing"}
+    return ", ".join(f"{driven.count(drive)} {names.get(drive, drive)}" for drive in dict.fromkeys(driven))
 
 
 def _span(values: Any) -> str:
