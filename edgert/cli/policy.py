@@ -104,7 +104,7 @@ def inspect(model: str, contract: str | None, sim: str | None, wanted: str | Non
     from edgert.policy.judge import MissingFactsError
     from edgert.policy.load import load_policy, locate
     from edgert.policy.model import read_policy
-    from edgert.rollout.place import place_of
+    from edgert.task.place import place_of
 
     report: dict[str, Any] = {"contract": None, "contract_missing": None, "contract_sha256": None}
     report |= {"contract_sources": [], "contract_overrides": [], "contract_provenance": {}}

@@ -31,7 +31,6 @@ from edgert.rollout.options import (
     described,
     overridden,
 )
-from edgert.rollout.place import place_of
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
 from edgert.rollout.tally import EpisodeResult, Stretch, Tally, outcomes, tracking
@@ -39,6 +38,7 @@ from edgert.sim.protocol import Mask
 from edgert.sim.scene import drive_summary
 from edgert.tables import MAX_MAGNITUDE
 from edgert.task.notes import beginning, differences, meaning, outside, overrides, unmet
+from edgert.task.place import place_of
 from edgert.task.task import Task
 from edgert.task.worlds import Worlds
 

@@ -9,7 +9,7 @@ from typing import Any
 from edgert.errors import UnsupportedError
 from edgert.rollout.closed_loop import open_rollouts
 from edgert.rollout.options import RolloutOptions
-from edgert.rollout.place import place_of
+from edgert.task.place import place_of
 from edgert.task.trials import Trials
 
 Progress = Callable[[int, int], None]

@@ -25,7 +25,6 @@ from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
 from edgert.rollout.log import finished
 from edgert.rollout.options import check_command, check_seconds, check_seed, default_command
-from edgert.rollout.place import default_sim, place_of
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
 from edgert.runtime import summary
@@ -37,6 +36,7 @@ from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene, build, drive_summary, physics_steps
 from edgert.task.draws import ResetDraws, spread
 from edgert.task.notes import beginning, differences, meaning, outside, overrides
+from edgert.task.place import default_sim, place_of
 from edgert.task.rewards import RewardInputs
 from edgert.task.task import Task, fall_below
 
