@@ -88,6 +88,7 @@ FORMATS: Final = Registry(
         "unitree": "edgert.contract.unitree:UNITREE",
         "beyondmimic": "edgert.contract.beyondmimic:BEYONDMIMIC",
         "mjlab": "edgert.contract.mjlab:MJLAB",
+        "holosoma": "edgert.contract.holosoma:HOLOSOMA",
     },
 )
 _FAULTS: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)

@@ -90,7 +90,7 @@ def missing_facts(
     for field, reason in why.items():
         if field in missing:
             missing[field] = Missing(field, f"{missing[field].what}; {reason}")
-        elif not _states(document, field):
+        elif not field.startswith("inputs.") and not _states(document, field):
             missing[field] = Missing(field, reason)
     return tuple(missing.values())
 

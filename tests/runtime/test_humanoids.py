@@ -52,21 +52,15 @@ def mjlab(shared: Path) -> tuple[str, str]:
 
 
 def holosoma(shared: Path) -> tuple[str, str]:
-    """Gains come from the metadata; pose, scales and gait are facts that the file lacks."""
-    facts, names = metadata(shared), joint_names(shared)
+    """Joints, gains, command ranges and the gait come from the metadata; pose, terms and scales the file lacks."""
     pose = []
-    for name in names:
+    for name in joint_names(shared):
         part = next((part for part in HOME_BY_PART if part in name), "")
         roll = {"left_shoulder_roll_joint": 0.2, "right_shoulder_roll_joint": -0.2}.get(name, 0.0)
         pose.append(HOME_BY_PART.get(part, roll))
     contract = f"""
-    schema = 1
-    control_hz = 50
-    [joints]
-    names = {facts["dof_names"]}
-    default_pos = {pose}
-    kp = {facts["kp"]}
-    kd = {facts["kd"]}
+    joints.default_pos = {pose}
+    action.scale = 0.25
     [inputs.actor_obs]
     terms = [
       "last_action",
@@ -79,14 +73,6 @@ def holosoma(shared: Path) -> tuple[str, str]:
       "projected_gravity",
       "sin_phase",
     ]
-    [action]
-    scale = 0.25
-    clip = [-100, 100]
-    [command]
-    [phase]
-    hz = 1.0
-    offsets_rad = [0.0, 3.141592653589793]
-    still_rad = 3.141592653589793
     """
     return str(shared / "policies/unitree_g1_holosoma/ppo_g1_29dof.onnx"), contract
 
