@@ -59,6 +59,29 @@ def read_regular(
     return data
 
 
+def beside(path: Path, name: str, what: str, refusal: type[EdgertError] = IntegrityError) -> Path:
+    """The file that another file refers to by name, which has to lie in the same folder or below it.
+
+    Raises:
+        EdgertError: as `refusal`: the name leads elsewhere, by itself or by a link.
+    """
+    try:
+        folder = path.parent.resolve()
+        target = (folder / name).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise refusal(
+            f"{path} refers to a {what} by a path that cannot be used", found=name, expected="a file beside it"
+        ) from error
+    if not name or not target.is_relative_to(folder) or target == folder:
+        raise refusal(
+            f"{path} refers to a {what} outside its folder",
+            found=name or "an empty name",
+            expected="a file beside it",
+            hint="Copy both, as files and not as links, into one folder",
+        )
+    return path.parent / name
+
+
 def is_path(name: str | Path) -> bool:
     """Whether a name that a user gave is a path: it is a `Path`, or has a separator, a suffix or a leading dot.
 

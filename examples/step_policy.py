@@ -3,6 +3,7 @@
 import numpy as np
 
 import edgert
+from edgert.contract.action import action_map
 
 loaded = edgert.load_policy("quadruped")  # or the path of an .onnx with a contract inside or beside it
 with edgert.OnnxPolicy(loaded, device="cpu") as policy:
@@ -10,7 +11,6 @@ with edgert.OnnxPolicy(loaded, device="cpu") as policy:
         print(f"input {name}: {array.dtype}{list(array.shape)}, {loaded.contract.inputs[name].terms[0].name} first")
         array[:] = np.zeros_like(array)
     policy.act(policy.obs, policy.out)
-    action = loaded.contract.action
-    raw = policy.action[0] if action.clip is None else policy.action[0].clip(*action.clip)
-    targets = np.array(action.offset) + np.array(action.scale) * raw  # "relative_position" adds the measured positions
-    print(dict(zip(action.joints, targets.round(3).tolist(), strict=True)))
+    action, raw = loaded.contract.action, policy.action.astype(np.float64)
+    targets = action_map(action, raw, np).target(raw, np)  # relative ones also take the measured positions
+    print(dict(zip(action.joints, targets[0].round(3).tolist(), strict=True)))

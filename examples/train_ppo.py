@@ -148,7 +148,7 @@ def export(path: Path, learner: Learner, normaliser: Normaliser, env: TaskVecEnv
     for i, linear in enumerate(linears):
         constants |= {f"w{i}": linear.weight, f"b{i}": linear.bias}
         last = i == len(linears) - 1
-        y = contract.action.output if last else f"y{i}"
+        y = contract.action.outputs[0] if last else f"y{i}"
         nodes.append(helper.make_node("Gemm", [x, f"w{i}", f"b{i}"], [y], transB=1))
         if not last:
             x = f"x{i + 1}"
@@ -159,7 +159,7 @@ def export(path: Path, learner: Learner, normaliser: Normaliser, env: TaskVecEnv
         nodes,
         "policy",
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", dims[0]])],
-        [helper.make_tensor_value_info(contract.action.output, TensorProto.FLOAT, ["batch", dims[1]])],
+        [helper.make_tensor_value_info(contract.action.outputs[0], TensorProto.FLOAT, ["batch", dims[1]])],
         tensors,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="edgert")

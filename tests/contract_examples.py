@@ -35,13 +35,24 @@ TERMS_OF_EVERY_KIND: dict[str, dict[str, Any]] = {
     "base_ang_vel": {"name": "base_ang_vel"},
     "base_ang_vel world": {"name": "base_ang_vel", "frame": "world"},
     "projected_gravity": {"name": "projected_gravity"},
+    "base_pos": {"name": "base_pos"},
+    "base_height": {"name": "base_height"},
+    "base_quat": {"name": "base_quat"},
+    "base_quat xyzw": {"name": "base_quat", "order": "xyzw"},
+    "base_euler": {"name": "base_euler"},
     "joint_pos": {"name": "joint_pos"},
+    "joint_angle": {"name": "joint_angle"},
+    "joint_torque": {"name": "joint_torque"},
     "joint_vel": {"name": "joint_vel"},
     "joint_sin": {"name": "joint_sin"},
     "joint_cos": {"name": "joint_cos"},
     "ee_pos": {"name": "ee_pos"},
     "goal_pos": {"name": "goal_pos"},
     "last_action": {"name": "last_action"},
+    "last_action clipped": {"name": "last_action", "stage": "clipped"},
+    "last_action target": {"name": "last_action", "stage": "target"},
+    "constant": {"name": "constant", "value": [0.5, -2.0]},
+    "step_count": {"name": "step_count"},
     "command": {"name": "command"},
     "sin_phase": {"name": "sin_phase"},
     "cos_phase": {"name": "cos_phase"},
@@ -50,13 +61,15 @@ TERMS_OF_EVERY_KIND: dict[str, dict[str, Any]] = {
     "imu_ang_vel of two": {"name": "imu_ang_vel", "sensors": ["back_gyro", "imu_ang_vel"]},
     "imu_lin_acc": {"name": "imu_lin_acc"},
     "imu_quat": {"name": "imu_quat"},
+    "imu_quat xyzw": {"name": "imu_quat", "order": "xyzw"},
     "foot_contact": {"name": "foot_contact", "sensors": ["left_foot", "right_foot"], "threshold": 0.25},
     "foot_contact of one": {"name": "foot_contact", "sensors": ["right_foot"]},
 }
 WIDTHS = {
     **dict.fromkeys(TERMS_OF_EVERY_KIND, 3),
     **{"last_action": 2, "sin_phase": 2, "cos_phase": 2, "phase": 4, "foot_contact": 2, "foot_contact of one": 1},
-    **{"imu_ang_vel of two": 6, "imu_quat": 4},
+    **{"imu_ang_vel of two": 6, "imu_quat": 4, "imu_quat xyzw": 4, "base_quat": 4, "base_quat xyzw": 4},
+    **{"last_action clipped": 2, "last_action target": 2, "constant": 2, "step_count": 1, "base_height": 1},
 }
 """Numbers in each of them, for three joints, two of them driven, and two phases."""
 
@@ -114,6 +127,7 @@ def numbers(nworld: int = 5, seed: int = 0) -> dict[str, Any]:
         "command": some(3),
         "last_action": some(2),
         "phase_rad": rng.uniform(0.0, 2.0 * np.pi, nworld),
+        "step": rng.integers(0, 1000, nworld),
     }
 
 
@@ -125,7 +139,7 @@ def term_inputs(
         name: {key: convert(array) for key, array in value.items()} if isinstance(value, dict) else convert(value)
         for name, value in values.items()
     }
-    own = {name: given.pop(name) for name in ("command", "last_action", "phase_rad")}
+    own = {name: given.pop(name) for name in ("command", "last_action", "phase_rad", "step")}
     return make_term_inputs(spec, RobotState(joint_names=JOINTS, **given), xp=xp, **own)
 
 
@@ -174,19 +188,27 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         listed = draw(st.lists(values, min_size=len(names), max_size=len(names)))
         return listed[0] if form == "number" else listed if form == "list" else dict(zip(names, listed, strict=True))
 
-    gains = st.floats(0.001, 1e4)
+    driven = draw(st.permutations(joints))[:2]
+    action = {"output": draw(NAMES), "joints": driven, "scale": by_joint(driven, REALS)}
+    kinds = draw(st.lists(st.sampled_from(get_args(ActionKind)), min_size=2, max_size=2))
+    if "relative_position" in kinds:  # whose target is no function of the action
+        for term in result["inputs"]["obs"]["terms"]:
+            term.pop("stage", None)
+    free = {name for name, kind in zip(driven, kinds, strict=True) if kind in ("velocity", "torque")}
+    stiff = by_joint(joints, st.floats(0.001, 1e4))
     result["joints"] = {
         "names": joints,
         "default_pos": by_joint(joints, REALS),
-        "kp": by_joint(joints, gains),
+        "kp": {name: 0.0 if name in free else draw(st.floats(0.001, 1e4)) for name in joints} if free else stiff,
         "kd": by_joint(joints, st.floats(0.0, 1e4)),
     }
-    driven = draw(st.permutations(joints))[:2]
-    action = {"output": draw(NAMES), "joints": driven, "scale": by_joint(driven, REALS)}
-    action["kind"] = draw(st.sampled_from(get_args(ActionKind)))
+    action["kind"] = kinds[0] if len(set(kinds)) == 1 and draw(st.booleans()) else kinds
     action["offset"] = draw(st.just("default") | st.just(by_joint(driven, REALS)))
-    if draw(st.booleans()):
-        action["clip"] = draw(pairs())
+    for key in ("clip", "target_clip"):
+        listed = draw(st.lists(pairs(), min_size=2, max_size=2))
+        value = draw(st.sampled_from((None, listed[0], listed, dict(zip(driven, listed, strict=True)))))
+        if value is not None:
+            action[key] = value
     result["action"] = action
     kind = result["command"]["kind"]
     keys = COMMAND_KEYS[kind]

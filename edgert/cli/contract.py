@@ -40,7 +40,7 @@ def tables(
         ticks = f", the latest {spec.history} ticks {spec.layout} by {spec.layout}" if spec.history > 1 else ""
         yield "\n" + plain(f"input {name}: {spec.dim} numbers{ticks}, each clip(raw × scale + offset)")
         yield _terms(spec, noise)
-    start = "position + " if contract.action.kind == "relative_position" else ""
+    start = "position + " if contract.action.relative else ""
     yield f"\njoints; target = {start}offset + scale × action (slides in m and N instead of rad and N·m)"
     yield _joints(contract)
 

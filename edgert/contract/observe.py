@@ -10,6 +10,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from edgert.contract.action import action_map
 from edgert.contract.spec import Contract, InputSpec, ObservationTerm
 from edgert.contract.state import Array, RobotState
 from edgert.contract.terms import Term, TermInputs, load_term
@@ -33,7 +34,7 @@ class Observer:
         self._xp = xp
         self._terms: list[tuple[ObservationTerm, Term]] = [(term, load_term(term.name)) for term in spec.terms]
         self._gathers = [
-            None if term.index is None else xp.asarray(term.index, device=like.device) for term in spec.terms
+            None if term.index is None or term.of else xp.asarray(term.index, device=like.device) for term in spec.terms
         ]
         scale, offset, low, high = affine(spec)
         self._scale = None if all(value == 1.0 for value in scale) else xp.asarray(scale, **options)
@@ -82,9 +83,20 @@ def affine(spec: InputSpec) -> tuple[list[float], list[float], list[float], list
 
 
 def make_term_inputs(
-    contract: Contract, state: RobotState, *, command: Array, last_action: Array, phase_rad: Array, xp: Any
+    contract: Contract,
+    state: RobotState,
+    *,
+    command: Array,
+    last_action: Array,
+    phase_rad: Array,
+    xp: Any,
+    step: Array | None = None,
+    motion: Any = None,
 ) -> TermInputs:
-    """`TermInputs` with the contract's constants, in the dtype and on the device of `last_action`."""
+    """`TermInputs` with the contract's constants, in the dtype and on the device of `last_action`.
+
+    `step` (nworld,) counts control ticks, and is 0 for whoever does not count; `motion` is its `MotionState`.
+    """
     options = {"dtype": last_action.dtype, "device": last_action.device}
     offsets = contract.phase.offsets_rad if contract.phase is not None else (0.0,)
     return TermInputs(
@@ -95,6 +107,9 @@ def make_term_inputs(
         gait=contract.phase,
         default_pos=xp.asarray(contract.default_pos, **options),
         phase_offsets_rad=xp.asarray(offsets, **options),
+        action=action_map(contract.action, last_action, xp),
+        step=xp.zeros(last_action.shape[0], dtype=xp.int64, device=last_action.device) if step is None else step,
+        motion=motion,
     )
 
 

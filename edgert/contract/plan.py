@@ -76,7 +76,7 @@ class ObservationPlan:
 
 def _writer(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
     """A function that writes the raw numbers of a term into its slot."""
-    if term.index is not None:
+    if term.index is not None and not term.of:
         return _picked(term, inputs, slot)
     compiled = _COMPILED.get(term.name)
     write = compiled(term, inputs, slot) if compiled is not None else None
@@ -235,7 +235,12 @@ _COMPILED: dict[str, Callable[[ObservationTerm, TermInputs, Floats], Writer | No
     "projected_gravity": _projected_gravity,
     "joint_pos": _joint_pos,
     "joint_vel": _joint_vel,
-    "last_action": lambda term, inputs, slot: _copy(inputs.last_action[0], slot),
+    "joint_angle": lambda term, inputs, slot: _copy(inputs.state.joint_pos[0], slot),  # type: ignore[index]
+    "joint_torque": lambda term, inputs, slot: _copy(inputs.state.joint_torque[0], slot),  # type: ignore[index]
+    "base_pos": lambda term, inputs, slot: _copy(inputs.state.base_pos[0], slot),  # type: ignore[index]
+    "last_action": lambda term, inputs, slot: _copy(inputs.last_action[0], slot) if term.stage == "raw" else None,
+    "constant": lambda term, inputs, slot: _copy(np.array(term.value), slot),
+    "network_output": lambda term, inputs, slot: _copy(np.zeros(term.dim), slot),
     "command": lambda term, inputs, slot: _copy(inputs.command[0], slot),
     "goal_pos": lambda term, inputs, slot: _copy(inputs.command[0], slot),
     "joint_sin": lambda term, inputs, slot: _of_joints(np.sin, inputs, slot),
@@ -243,7 +248,7 @@ _COMPILED: dict[str, Callable[[ObservationTerm, TermInputs, Floats], Writer | No
     "ee_pos": _sensors,
     "imu_ang_vel": _sensors,
     "imu_lin_acc": _sensors,
-    "imu_quat": _sensors,
+    "imu_quat": lambda term, inputs, slot: _sensors(term, inputs, slot) if term.order == "wxyz" else None,
     "foot_contact": _foot_contact,
     "phase": _phases((sin, cos)),
     "sin_phase": _phases((sin,)),

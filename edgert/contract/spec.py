@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from edgert.contract.writing import contract_document
+
 Frame = Literal["body", "world"]
-ActionKind = Literal["position", "relative_position"]
+ActionKind = Literal["position", "relative_position", "velocity", "torque"]
+Stage = Literal["raw", "clipped", "target"]
+QuatOrder = Literal["wxyz", "xyzw"]
 CommandKind = Literal["twist", "position"]
 Layout = Literal["term", "frame"]
 Range = tuple[float, float]
@@ -22,7 +26,9 @@ COMMAND_KEYS: Mapping[CommandKind, tuple[str, ...]] = {
     "position": ("x_m", "y_m", "z_m"),
 }
 """The components of each kind of command, named with their units."""
-SCHEMA = 1
+POSITIONS: tuple[ActionKind, ...] = ("position", "relative_position")
+MOTION_OUTPUTS: tuple[str, ...] = ("joint_pos", "joint_vel", "anchor_pos", "anchor_quat", "body_pos", "body_quat")
+"""What a reference motion may give: rad, rad/s, m and quaternions, of its joints, anchor and bodies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,20 @@ class ObservationTerm:
     clip_first: bool = False
     history: int = 1
     """Samples of the latest control ticks that the network sees, oldest first."""
+    order: QuatOrder = "wxyz"
+    """Of a quaternion."""
+    stage: Stage = "raw"
+    """What of the last action: the network's output, that within its bounds, or the target of each joint."""
+    value: tuple[float, ...] = ()
+    """Of a constant."""
+    of: str = ""
+    """The output of a network, "network.output" or one of MODEL itself, that a term "network_output" hands on."""
+    previous: bool = False
+    """That output at the tick before, 0 at reset, instead of this tick's."""
+
+
+TIME_STEP = ObservationTerm(name="time_step", dim=1, scale=(1.0,), offset=(0.0,))
+"""What the input of a network that holds its motion takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,18 +104,33 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSpec:
-    """What the output does: joint target = offset + scale * clip(raw action).
+    """What the outputs do, number by number: target = offset + scale * clip(raw action), within `target_clip`.
 
-    "relative_position" adds the measured joint position of the same tick to that.
+    The raw action is the `outputs` side by side, plus each of `added`. "position" and "relative_position", which adds
+    the measured position of the same tick, give a joint its position in rad; "velocity" in rad/s; "torque" in N·m.
     """
 
-    output: str
+    outputs: tuple[str, ...]
+    added: tuple[str, ...] = ()
     joints: tuple[str, ...]
-    kind: ActionKind = "position"
-    scale: tuple[float, ...]  # (nact,) rad for one unit of action
-    offset: tuple[float, ...]  # (nact,) rad
-    clip: tuple[float, float] | None = None
-    """Bounds of the raw action."""
+    """The joint of each number; one that stands twice gets several kinds of target."""
+    kinds: tuple[ActionKind, ...]
+    scale: tuple[float, ...]  # (nact,) rad, rad/s or N·m for one unit of action
+    offset: tuple[float, ...]  # (nact,) rad, rad/s or N·m
+    clip: tuple[Range, ...] | None = None
+    """Bounds of each raw number."""
+    target_clip: tuple[Range, ...] | None = None
+    """Bounds of each target."""
+
+    @property
+    def relative(self) -> bool:
+        """Whether any target starts from the measured position."""
+        return "relative_position" in self.kinds
+
+    @property
+    def positions_only(self) -> bool:
+        """Whether every number is the position of a joint of its own."""
+        return all(kind in POSITIONS for kind in self.kinds) and len(set(self.joints)) == len(self.joints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +166,60 @@ class PhaseSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MotionSpec:
+    """A reference motion: what a tracking policy is asked for, from a file or from the network itself."""
+
+    file: str = ""
+    """Beside the model; "": the network holds it."""
+    hz: float | None = None
+    """Rate of the file, where it does not say; None: it does, or it is in the network, a frame for each tick."""
+    time_step: str = ""
+    """The ONNX input that takes the frame."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """Of `MOTION_OUTPUTS`, to the ONNX output that gives it."""
+    joints: tuple[str, ...] = ()
+    """Joints of its columns in their order."""
+    bodies: tuple[str, ...] = ()
+    """Bodies whose poses it holds, in their order; empty: the pose of the anchor alone."""
+    anchor: str = ""
+    """The body of the robot that is compared with the reference; "": the base."""
+    quat_order: QuatOrder = "wxyz"
+    loop: bool = False
+    """Begin again after the last frame, instead of holding it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSpec:
+    """One of several networks that act as one policy, in the order in which they run."""
+
+    name: str
+    file: str = ""
+    """Beside the model; "": MODEL itself, whose inputs and states are the contract's own."""
+    every: int = 1
+    """Control ticks from one run to the next; its outputs are held in between."""
+    inputs: tuple[str, ...] = ()
+    """Its ONNX inputs; `Contract.inputs` holds them as "network.input"."""
+    recurrent: Mapping[str, str] = field(default_factory=dict)
+    """As `Contract.recurrent`."""
+
+    def key(self, name: str) -> str:
+        """How the contract calls an input or output of this network."""
+        return f"{self.name}.{name}" if self.file else name
+
+
+def output_place(networks: Sequence[NetworkSpec], name: str) -> tuple[int, str]:
+    """Where an output that a contract names comes from: the number of the network, and its ONNX output.
+
+    "network.output" is one of the named network, anything else one of MODEL itself; 0 for a policy of one network.
+    """
+    head, dot, tail = name.partition(".")
+    for number, network in enumerate(networks):
+        if dot and network.name == head:
+            return number, tail
+    return next((number for number, network in enumerate(networks) if not network.file), 0), name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
     """Everything that a runtime has to know to feed a policy and to obey it."""
 
@@ -146,6 +235,9 @@ class Contract:
     phase: PhaseSpec | None = None
     recurrent: Mapping[str, str] = field(default_factory=dict)
     """State inputs of a network with memory, each with the output that is its value at the next tick; 0 at reset."""
+    motion: MotionSpec | None = None
+    networks: tuple[NetworkSpec, ...] = ()
+    """Empty for a policy of one network, else every network, MODEL itself among them."""
     robot: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)
     """Dotted field to where its value came from: "metadata", "sidecar", "user …", "task", "default"."""
@@ -157,79 +249,9 @@ class Contract:
 
     def to_document(self) -> dict[str, Any]:
         """The contract as the documented schema, complete: what `edgert.contract` metadata holds."""
-        inputs = {name: _input_document(spec) for name, spec in self.inputs.items()}
-        action: dict[str, Any] = {
-            "output": self.action.output,
-            "kind": self.action.kind,
-            "joints": list(self.action.joints),
-            "scale": _floats(self.action.scale),
-            "offset": _floats(self.action.offset),
-        }
-        if self.action.clip is not None:
-            action["clip"] = _floats(self.action.clip)
-        document: dict[str, Any] = {
-            "schema": SCHEMA,
-            "robot": self.robot,
-            "control_hz": float(self.control_hz),
-            "joints": {
-                "names": list(self.joints),
-                "default_pos": _floats(self.default_pos),
-                "kp": _floats(self.kp),
-                "kd": _floats(self.kd),
-            },
-            "inputs": inputs,
-            "action": action,
-        }
-        if self.command is not None:
-            pairs = zip(self.command.keys, self.command.ranges, strict=True)
-            known = {key: _floats(pair) for key, pair in pairs if pair is not None}
-            document["command"] = {"kind": self.command.kind, **known}
-        if self.phase is not None:
-            phase: dict[str, Any] = {"hz": float(self.phase.hz), "offsets_rad": _floats(self.phase.offsets_rad)}
-            if self.phase.still_rad is not None:
-                phase |= {"still_rad": float(self.phase.still_rad), "still_below": float(self.phase.still_below)}
-            document["phase"] = phase
-        if self.recurrent:
-            document["recurrent"] = dict(self.recurrent)
-        return document
+        return contract_document(self)
 
     def sha256(self) -> str:
         """Digest of the effective contract: canonical JSON of `to_document()`."""
         text = json.dumps(self.to_document(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _floats(values: Iterable[float]) -> list[float]:
-    """As JSON numbers with a fraction, so that 1 and 1.0 have one digest."""
-    return [float(value) for value in values]
-
-
-def _input_document(spec: InputSpec) -> dict[str, Any]:
-    document: dict[str, Any] = {"terms": [_term_document(term) for term in spec.terms]}
-    return document if spec.layout == "term" else document | {"layout": spec.layout}
-
-
-def _term_document(term: ObservationTerm) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "name": term.name,
-        "dim": term.dim,
-        "scale": _floats(term.scale),
-        "offset": _floats(term.offset),
-    }
-    if term.frame != "body":
-        document["frame"] = term.frame
-    if term.point != "origin":
-        document["point"] = term.point
-    if term.clip is not None:
-        document["clip"] = _floats(term.clip)
-    if term.index is not None:
-        document["index"] = list(term.index)
-    if term.sensors:
-        document["sensors"] = list(term.sensors)
-    if term.threshold is not None:
-        document["threshold"] = float(term.threshold)
-    if term.clip_first:
-        document["clip_first"] = True
-    if term.history != 1:
-        document["history"] = term.history
-    return document

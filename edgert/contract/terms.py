@@ -8,15 +8,16 @@ Plug-ins add a `Term` under the entry-point group `edgert.terms`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from edgert.contract.action import ActionMap
 from edgert.contract.state import Array, RobotState
 from edgert.errors import ContractError, UnsupportedError
 from edgert.registry import Registry
 
 if TYPE_CHECKING:
-    from edgert.contract.spec import ActionSpec, ObservationTerm, PhaseSpec
+    from edgert.contract.spec import ObservationTerm, PhaseSpec
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +31,9 @@ class TermInputs:
     gait: PhaseSpec | None
     default_pos: Array  # (njoint,) rad
     phase_offsets_rad: Array  # (nphase,) rad
+    action: ActionMap
+    step: Array  # (nworld,) control ticks since the episode began
+    motion: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,8 @@ class TermSizes:
     nphase: int
     ngoal: int = 0
     """3 where the command is a position."""
+    nmotion: int = 0
+    """1 where there is a reference motion."""
 
 
 TermFunction = Callable[["TermInputs", "ObservationTerm", Any], Array]
@@ -53,20 +59,26 @@ class Term:
 
     Attributes:
         function: (inputs, term, xp) -> (nworld, dim).
-        dim: length of the raw term, from the sizes and the names of the sensors it reads.
+        dim: length of the raw term, from the sizes and the names of the sensors it reads; None: its table says.
         needs: fields of RobotState that must not be absent.
         sensors: sensors read when the contract names none.
         sensor_dim: how many numbers each of its sensors must have; None for any.
         parameters: keys of the term's table that it understands besides scale, offset, clip and index.
+        per_joint: its numbers are those of the contract's joints, which can be picked by name.
+        integer: its numbers are whole, so that an input of integers can take them.
+        lacks: the table of the contract that gives its numbers, where there may be none.
         unit: for people.
     """
 
     function: TermFunction
-    dim: Callable[[TermSizes, tuple[str, ...]], int]
+    dim: Callable[[TermSizes, tuple[str, ...]], int] | None
     needs: tuple[str, ...] = ()
     sensors: tuple[str, ...] = ()
     sensor_dim: int | None = None
     parameters: tuple[str, ...] = ()
+    per_joint: bool = False
+    integer: bool = False
+    lacks: str = ""
     unit: str = ""
 
 
@@ -139,8 +151,62 @@ def _joint_cos(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     return xp.cos(inputs.state.joint_pos)
 
 
+def _joint_angle(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return inputs.state.joint_pos
+
+
+def _joint_torque(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return inputs.state.joint_torque
+
+
+def _base_pos(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return inputs.state.base_pos
+
+
+def _base_height(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return inputs.state.base_pos[:, 2:3]  # type: ignore[index]
+
+
+def _ordered(quat: Array, term: ObservationTerm, xp: Any) -> Array:
+    """A quaternion wxyz (nworld, 4) in the order that the term wants."""
+    return quat if term.order == "wxyz" else xp.concat((quat[:, 1:], quat[:, :1]), axis=1)
+
+
+def _base_quat(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return _ordered(inputs.state.base_quat, term, xp)
+
+
+def _base_euler(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    quat: Array = inputs.state.base_quat
+    w, x, y, z = quat[:, 0], quat[:, 1], quat[:, 2], quat[:, 3]
+    roll = xp.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+    pitch = xp.asin(xp.clip(2.0 * (w * y - z * x), -1.0, 1.0))
+    yaw = xp.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    return xp.stack((roll, pitch, yaw), axis=1)
+
+
 def _last_action(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
-    return inputs.last_action
+    if term.stage == "raw":
+        return inputs.last_action
+    if term.stage == "clipped":
+        return inputs.action.clipped(inputs.last_action, xp)
+    return inputs.action.target(inputs.last_action, xp)
+
+
+def _constant(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    last = inputs.last_action
+    value = xp.asarray(term.value, dtype=last.dtype, device=last.device)
+    return xp.zeros((last.shape[0], 1), dtype=last.dtype, device=last.device) + value[None, :]
+
+
+def _network_output(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    """Room for what the policy puts there when it acts."""
+    last = inputs.last_action
+    return xp.zeros((last.shape[0], term.dim), dtype=last.dtype, device=last.device)
+
+
+def _step_count(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    return xp.astype(inputs.step[:, None], inputs.last_action.dtype)
 
 
 def _command(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
@@ -174,6 +240,11 @@ def _sensor(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
 
 
+def _imu_quat(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
+    parts = [_ordered(inputs.state.sensors[name], term, xp) for name in term.sensors]
+    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
+
+
 def _foot_contact(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     force = _sensor(inputs, term, xp)
     return xp.astype(force > term.threshold, force.dtype)
@@ -194,15 +265,6 @@ def advance_phase(phase: Array, command: Array, gait: PhaseSpec, dt_s: float, xp
     if gait.still_rad is None:
         return moved
     return xp.where(is_still(command, gait, xp), xp.zeros_like(moved), moved)
-
-
-def raw_action_target(raw: Array, spec: ActionSpec, scale: Array, offset: Array, xp: Any) -> Array:
-    """Joint targets (nworld, nact) in rad from the raw network output: offset + scale * clip(raw).
-
-    For "relative_position" the caller adds the measured joint positions to the offset.
-    """
-    clipped = raw if spec.clip is None else xp.clip(raw, spec.clip[0], spec.clip[1])
-    return offset + scale * clipped
 
 
 def _joints(sizes: TermSizes, sensors: tuple[str, ...]) -> int:
@@ -236,19 +298,46 @@ BASE_ANG_VEL = Term(
     unit="rad/s",
 )
 PROJECTED_GRAVITY = Term(function=_projected_gravity, dim=lambda sizes, sensors: 3, needs=("base_quat",), unit="1")
-JOINT_POS = Term(function=_joint_pos, dim=_joints, needs=("joint_pos",), unit="rad from the default pose")
-JOINT_VEL = Term(function=_joint_vel, dim=_joints, needs=("joint_vel",), unit="rad/s")
-JOINT_SIN = Term(function=_joint_sin, dim=_joints, needs=("joint_pos",), unit="1")
-JOINT_COS = Term(function=_joint_cos, dim=_joints, needs=("joint_pos",), unit="1")
-LAST_ACTION = Term(function=_last_action, dim=lambda sizes, sensors: sizes.nact, unit="raw network output")
-COMMAND = Term(function=_command, dim=lambda sizes, sensors: sizes.ncommand, unit="m/s, m/s, rad/s, or m")
-GOAL_POS = Term(function=_command, dim=lambda sizes, sensors: sizes.ngoal, unit="m")
-SIN_PHASE = Term(function=_sin_phase, dim=lambda sizes, sensors: sizes.nphase, unit="1")
-COS_PHASE = Term(function=_cos_phase, dim=lambda sizes, sensors: sizes.nphase, unit="1")
-PHASE = Term(function=_phase, dim=lambda sizes, sensors: 2 * sizes.nphase, unit="sin then cos")
+
+
+def _per_joint(function: TermFunction, needs: str, unit: str) -> Term:
+    return Term(function=function, dim=_joints, needs=(needs,), per_joint=True, unit=unit)
+
+
+JOINT_POS = _per_joint(_joint_pos, "joint_pos", "rad from the default pose")
+JOINT_ANGLE = _per_joint(_joint_angle, "joint_pos", "rad")
+JOINT_VEL = _per_joint(_joint_vel, "joint_vel", "rad/s")
+JOINT_TORQUE = _per_joint(_joint_torque, "joint_torque", "N·m")
+JOINT_SIN = _per_joint(_joint_sin, "joint_pos", "1")
+JOINT_COS = _per_joint(_joint_cos, "joint_pos", "1")
+BASE_POS = Term(function=_base_pos, dim=lambda sizes, sensors: 3, needs=("base_pos",), unit="m, world")
+BASE_HEIGHT = Term(function=_base_height, dim=lambda sizes, sensors: 1, needs=("base_pos",), unit="m, world")
+BASE_QUAT = Term(
+    function=_base_quat,
+    dim=lambda sizes, sensors: 4,
+    needs=("base_quat",),
+    parameters=("order",),
+    unit="body to world",
+)
+BASE_EULER = Term(
+    function=_base_euler, dim=lambda sizes, sensors: 3, needs=("base_quat",), unit="roll, pitch, yaw in rad"
+)
+LAST_ACTION = Term(
+    function=_last_action, dim=lambda sizes, sensors: sizes.nact, parameters=("stage",), unit="of the tick before"
+)
+COMMAND = Term(
+    function=_command, dim=lambda sizes, sensors: sizes.ncommand, lacks="command", unit="m/s, m/s, rad/s, or m"
+)
+GOAL_POS = Term(function=_command, dim=lambda sizes, sensors: sizes.ngoal, lacks="command", unit="m")
+SIN_PHASE = Term(function=_sin_phase, dim=lambda sizes, sensors: sizes.nphase, lacks="phase", unit="1")
+COS_PHASE = Term(function=_cos_phase, dim=lambda sizes, sensors: sizes.nphase, lacks="phase", unit="1")
+PHASE = Term(function=_phase, dim=lambda sizes, sensors: 2 * sizes.nphase, lacks="phase", unit="sin then cos")
+CONSTANT = Term(function=_constant, dim=None, parameters=("value",))
+NETWORK_OUTPUT = Term(function=_network_output, dim=None, parameters=("of", "previous"), unit="of a network")
+STEP_COUNT = Term(function=_step_count, dim=lambda sizes, sensors: 1, integer=True, unit="control ticks")
 IMU_ANG_VEL = _handed_on("imu_ang_vel", 3, "rad/s")
 IMU_LIN_ACC = _handed_on("imu_lin_acc", 3, "m/s²")
-IMU_QUAT = _handed_on("imu_quat", 4, "wxyz")
+IMU_QUAT = replace(_handed_on("imu_quat", 4, "body to world"), function=_imu_quat, parameters=("sensors", "order"))
 EE_POS = _handed_on("ee_pos", 3, "m")
 FOOT_CONTACT = Term(
     function=_foot_contact,
@@ -262,8 +351,14 @@ _NAMES = (
     "base_lin_vel",
     "base_ang_vel",
     "projected_gravity",
+    "base_pos",
+    "base_height",
+    "base_quat",
+    "base_euler",
     "joint_pos",
+    "joint_angle",
     "joint_vel",
+    "joint_torque",
     "joint_sin",
     "joint_cos",
     "last_action",
@@ -277,8 +372,25 @@ _NAMES = (
     "imu_lin_acc",
     "imu_quat",
     "foot_contact",
+    "constant",
+    "network_output",
+    "step_count",
 )
-TERMS = Registry("edgert.terms", "observation term", {name: f"edgert.contract.terms:{name.upper()}" for name in _NAMES})
+_MOTION_NAMES = (
+    "time_step",
+    "motion_phase",
+    "motion_joint_pos",
+    "motion_joint_vel",
+    "motion_command",
+    "motion_anchor_pos_b",
+    "motion_anchor_ori_b",
+)
+TERMS = Registry(
+    "edgert.terms",
+    "observation term",
+    {name: f"edgert.contract.terms:{name.upper()}" for name in _NAMES}
+    | {name: f"edgert.contract.motion_terms:{name.upper()}" for name in _MOTION_NAMES},
+)
 
 
 def load_term(name: str) -> Term:

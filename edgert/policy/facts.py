@@ -15,7 +15,8 @@ from typing import Any, Final
 from edgert.contract.document import METADATA_KEY, check_schema, overlay, parse_contract
 from edgert.contract.formats import Evidence, Reading, choose_format, files_of, load_formats, read_format
 from edgert.contract.recurrent import state_pairs
-from edgert.contract.spec import SCHEMA, Contract
+from edgert.contract.spec import Contract
+from edgert.contract.writing import SCHEMA
 from edgert.policy.fit import check_fit, misfits
 from edgert.policy.judge import ASSUMED_HZ, Missing, MissingFactsError, check_plausible, missing_facts
 from edgert.policy.model import PolicyFile, read_policy

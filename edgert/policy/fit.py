@@ -109,7 +109,16 @@ def check_fit(contract: Contract, file: PolicyFile) -> None:
                 expected=f"{size}, as the model takes",
                 hint=_stale(contract, (f"inputs.{name}.terms",), "Add, remove or resize terms in policy.toml"),
             )
-    output, joints = contract.action.output, len(contract.action.joints)
+    if file.forgetful and not any(spec.history > 1 for spec in contract.inputs.values()):
+        raise UnsupportedError(
+            f"policy {file.path} has a memory that it loses at every control tick",
+            found=f"{', '.join(file.forgetful[:3])}, whose state begins anew at every run",
+            expected="its state as an input and as an output (h_in, h_out), or an observation with a history",
+            hint="Export it with its states; rsl_rl's exporter does",
+        )
+    if contract.networks or len(contract.action.outputs) > 1:
+        return
+    output, joints = contract.action.outputs[0], len(contract.action.joints)
     shape = file.output_shapes.get(output, ())
     size = shape[-1] if shape else None
     if isinstance(size, int) and len(shape) == 2 and size != joints and "float" in file.dtypes[output]:
@@ -122,13 +131,6 @@ def check_fit(contract: Contract, file: PolicyFile) -> None:
                 ("action.joints", "joints.names"),
                 "Correct [joints] names or [action] joints in policy.toml",
             ),
-        )
-    if file.forgetful and not any(spec.history > 1 for spec in contract.inputs.values()):
-        raise UnsupportedError(
-            f"policy {file.path} has a memory that it loses at every control tick",
-            found=f"{', '.join(file.forgetful[:3])}, whose state begins anew at every run",
-            expected="its state as an input and as an output (h_in, h_out), or an observation with a history",
-            hint="Export it with its states; rsl_rl's exporter does",
         )
 
 

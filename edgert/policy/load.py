@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgert import assets, catalog
 from edgert.contract.spec import Contract
 from edgert.errors import UnknownNameError
-from edgert.files import is_path
+from edgert.files import beside, is_path
 from edgert.policy.facts import read_facts
-from edgert.policy.model import PolicyFile
+from edgert.policy.model import PolicyFile, read_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,8 @@ class LoadedPolicy:
     sources: tuple[str, ...]
     notes: tuple[str, ...] = ()
     """How the format was recognised, and what had to be assumed, one line each."""
+    networks: Mapping[str, PolicyFile] = field(default_factory=dict)
+    """Of several networks those that are not the model itself, by name; the digest of `file` covers them."""
 
 
 def locate(model: str) -> Path:
@@ -76,10 +79,24 @@ def load_policy(
         ContractError: what is stated is malformed, or cannot be meant.
     """
     facts = read_facts(locate(model) if isinstance(model, str) else model, contract_path, joints, wanted)
+    contract = facts.contract()
+    path = facts.file.path
+    networks = {each.name: read_policy(beside(path, each.file, "network")) for each in contract.networks if each.file}
     return LoadedPolicy(
-        file=facts.file,
-        contract=facts.contract(),
+        file=_digested(facts.file, networks),
+        contract=contract,
         overrides=facts.overrides,
         sources=facts.sources,
         notes=facts.notes,
+        networks=networks,
     )
+
+
+def _digested(file: PolicyFile, networks: Mapping[str, PolicyFile]) -> PolicyFile:
+    """The model with the digest of all networks of the policy."""
+    if not networks:
+        return file
+    digest = hashlib.sha256(file.sha256.encode())
+    for name, network in sorted(networks.items()):
+        digest.update(f"\0{name}\0{network.sha256}".encode())
+    return replace(file, sha256=digest.hexdigest())

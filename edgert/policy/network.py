@@ -1,214 +1,17 @@
-"""An ONNX network on ONNX Runtime, with preallocated arrays bound by pointer: what runs, whatever its numbers mean.
-
-`OnnxModel` is an opened model, `OnnxNetwork` a batch of it that acts. Settings are those for low latency at batch 1:
-one intra-op thread, sequential, no spinning (two spinning threads burn most of a core and are no faster). The session
-is made so that it fails rather than falls back to another provider, and which provider it got is read back.
-"""
+"""`OnnxNetwork`: a batch of an opened model that acts, on preallocated arrays bound by pointer, whatever they mean."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from edgert.closing import Closes
-from edgert.device.device import Device
-from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
-from edgert.errors import ContractError, DeviceError, IntegrityError, UnsupportedError
-from edgert.policy.model import PolicyFile
-from edgert.policy.refusals import check_operators, refused_by_runtime
-
-Arrays = Mapping[str, npt.NDArray[Any]]
-_FLOATS: Final[Mapping[str, np.dtype[Any]]] = {
-    "tensor(float)": np.dtype(np.float32),
-    "tensor(double)": np.dtype(np.float64),
-    "tensor(float16)": np.dtype(np.float16),
-}
-_NUMBERS: Final = {*_FLOATS} | {f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_LOG_FATAL_ONLY: Final = 4
-MAX_WIDTH: Final = 1 << 20
-"""Most numbers of one output in one row that are kept beside the action."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """An input or output as the model declares it: `type` in ONNX Runtime's words, an int for each fixed axis."""
-
-    name: str
-    type: str
-    shape: tuple[int | str | None, ...]
-
-    def __str__(self) -> str:
-        return f"{self.name}{list(self.shape)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """One state of a network: its value now and at the next tick, (nworld, …), and the output that gives that."""
-
-    output: str
-    now: npt.NDArray[Any]
-    next: npt.NDArray[Any]
-
-
-class OnnxModel:
-    """A model opened on a device, and what it declares.
-
-    Raises:
-        DeviceError: onnxruntime is missing, or cannot run on the device.
-        IntegrityError: onnxruntime refuses the model.
-    """
-
-    def __init__(self, file: PolicyFile, device: Device) -> None:
-        self.file = file
-        self.device = device
-        self.session = _session(file, device)
-        self.provider: str = self.session.get_providers()[0]
-        self.inputs = {entry.name: _tensor(entry) for entry in self.session.get_inputs()}
-        self.outputs = {entry.name: _tensor(entry) for entry in self.session.get_outputs()}
-
-    def arrays(self, sizes: Mapping[str, int], nworld: int) -> dict[str, npt.NDArray[Any]]:
-        """Zeros (nworld, size) of the model's own type for each input.
-
-        Raises:
-            ContractError: an input is no float [batch, size], or its batch is fixed to another number.
-        """
-        arrays = {}
-        for name, size in sizes.items():
-            entry = self.inputs[name]
-            if entry.type not in _FLOATS:
-                raise ContractError(
-                    f"input '{name}' of policy {self.file.path} has a type that observations cannot have",
-                    found=entry.type,
-                    expected="one of " + ", ".join(_FLOATS),
-                )
-            self.check_rank(name)
-            batch = entry.shape[0]
-            if isinstance(batch, int) and (batch < 1 or nworld % batch or batch != self.rows(sizes, nworld)):
-                raise ContractError(
-                    f"input '{name}' of policy {self.file.path} has a fixed batch",
-                    found=batch,
-                    expected=f"{nworld}, a divisor of it, or a dynamic one",
-                    hint="Export it with a dynamic batch axis",
-                )
-            arrays[name] = np.zeros((nworld, size), _FLOATS[entry.type])
-        return arrays
-
-    def rows(self, observed: Iterable[str], nworld: int) -> int:
-        """Rows of one run of the network: all of them, or as many as the fixed batch of the observed inputs."""
-        shapes = [self.inputs[name].shape for name in observed]
-        fixed = [shape[0] for shape in shapes if shape and isinstance(shape[0], int)]
-        return fixed[0] if fixed else nworld
-
-    def memory(self, pairs: Mapping[str, str], obs: Arrays) -> dict[str, Memory]:
-        """The states of a network with memory: `pairs` of a state input and the output that is its next value.
-
-        Raises:
-            ContractError: a state is no tensor of floats of a fixed size, or its output does not fit it.
-            IntegrityError: the first run fails.
-        """
-        missing = [output for output in pairs.values() if output not in self.outputs]
-        if missing:
-            raise ContractError(
-                f"policy {self.file.path} has no output '{missing[0]}', which its memory needs",
-                found=", ".join(self.outputs),
-            )
-        nworld = len(next(iter(obs.values())))
-        now = {name: self._state(name, nworld) for name in pairs}
-        after = self.first_run(obs, tuple(pairs.values()), now) if pairs else {}
-        for name, output in pairs.items():
-            given, wanted = after[output], now[name][0]
-            if given.shape != wanted.shape or given.dtype != wanted.dtype:
-                raise ContractError(
-                    f"output '{output}' of policy {self.file.path} is no next value of its input '{name}'",
-                    found=f"{given.dtype}{list(given.shape)}",
-                    expected=f"{wanted.dtype}{list(wanted.shape)}",
-                    hint="Correct [recurrent] in policy.toml",
-                )
-        return {name: Memory(output=pairs[name], now=now[name], next=np.zeros_like(now[name])) for name in pairs}
-
-    def _state(self, name: str, nworld: int) -> npt.NDArray[Any]:
-        """Zeros (nworld, …) for a state input, each row in the model's shape for one world."""
-        entry = self.inputs[name]
-        open_axes = [size for size in entry.shape if not isinstance(size, int)]
-        if entry.type not in _FLOATS or not entry.shape or len(open_axes) > 1:  # that of the batch may be open
-            raise ContractError(
-                f"input '{name}' of policy {self.file.path} cannot be the state of a network with memory",
-                found=f"{entry.type} {list(entry.shape)}",
-                expected="floats of a fixed size, but for the batch",
-            )
-        shape = [size if isinstance(size, int) else 1 for size in entry.shape]
-        return np.zeros((nworld, *shape), _FLOATS[entry.type])
-
-    def check_rank(self, name: str) -> None:
-        """Refuse an input that is not [batch, size]."""
-        shape = self.inputs[name].shape
-        if len(shape) != 2:
-            raise ContractError(
-                f"input '{name}' of policy {self.file.path} has the wrong rank",
-                found=list(shape),
-                expected="[batch, size]",
-            )
-
-    def probe(
-        self,
-        obs: Arrays,
-        outputs: Sequence[str],
-        *,
-        others: bool = False,
-        memory: Mapping[str, Memory] = MappingProxyType({}),
-    ) -> tuple[dict[str, npt.NDArray[Any]], tuple[str, ...]]:
-        """Arrays for the named outputs, of the shapes that one run gives, and for the others if those are wanted too.
-
-        Of the others only numbers (nworld, …) can be kept; why one was left out is the second result. An output whose
-        size is not declared may change it from run to run, so it is left out as well.
-
-        Raises:
-            ContractError: a named output is no tensor of numbers.
-            IntegrityError: the run fails.
-        """
-        states = {name: each.now for name, each in memory.items()}
-        known = {*outputs, *(each.output for each in memory.values())}
-        rest = [entry for entry in self.outputs.values() if others and entry.name not in known]
-        nworld = len(next(iter(obs.values())))
-        rows = 1 if states else self.rows(obs, nworld)
-        values = self.first_run(obs, [*outputs, *(entry.name for entry in rest if entry.type in _NUMBERS)], states)
-        left_out = []
-        for entry in rest:
-            reason = _unfit(entry, values.get(entry.name), rows)
-            if reason:
-                values.pop(entry.name, None)
-                left_out.append(f"{entry.name}: {reason}")
-        return {name: _for_all(value, rows, nworld) for name, value in values.items()}, tuple(left_out)
-
-    def first_run(self, obs: Arrays, outputs: Sequence[str], states: Arrays) -> dict[str, npt.NDArray[Any]]:
-        """What one run gives, of the first world where the network has states (nworld, …).
-
-        Raises:
-            ContractError: an output is no tensor of numbers.
-            IntegrityError: the run fails.
-        """
-        for name in outputs:
-            if self.outputs[name].type not in _NUMBERS:
-                raise ContractError(
-                    f"output '{name}' of policy {self.file.path} is no array of numbers",
-                    found=self.outputs[name].type,
-                    expected="a tensor of floats",
-                )
-        rows = 1 if states else self.rows(obs, len(next(iter(obs.values()))))
-        first = {name: array[:rows] for name, array in obs.items()}
-        first |= {name: array[0] for name, array in states.items()}
-        try:
-            return dict(zip(outputs, self.session.run(list(outputs), first) if outputs else (), strict=True))
-        except Exception as error:  # onnxruntime has no common base class for its errors
-            raise IntegrityError(
-                f"policy {self.file.path} fails on its first run", found=error, hint="Check the export"
-            ) from error
+from edgert.errors import ContractError, IntegrityError, UnsupportedError
+from edgert.policy.onnx_model import Arrays, Mask, Memory, OnnxModel
 
 
 class OnnxNetwork(Closes):
@@ -251,13 +54,17 @@ class OnnxNetwork(Closes):
         self._rows = 1 if memory else model.rows(obs, self.nworld)
         self.runs = self.nworld // self._rows
         self._optional = frozenset(optional)
+        self._model = model
         self._session = model.session
         self._run = model.session.run_with_iobinding
         self._own = self._bind(self.obs, self.out)
         self._other: tuple[list[Any], tuple[npt.NDArray[Any], ...]] = ([], ())
 
-    def act(self, obs: Arrays, out: Arrays) -> None:
-        """Fill `out` with the network's outputs for `obs`; both (nworld, ...), float32 unless the model differs."""
+    def act(self, obs: Arrays, out: Arrays, due: Mask | None = None) -> None:
+        """Fill `out` with the network's outputs for `obs`; both (nworld, ...), float32 unless the model differs.
+
+        The memory of worlds outside `due` (None: all) stays as it is.
+        """
         if self._session is None:
             raise UnsupportedError(f"policy {self.name} is closed")
         try:
@@ -266,9 +73,12 @@ class OnnxNetwork(Closes):
         except RuntimeError as error:  # what onnxruntime raises when a node fails
             raise IntegrityError(f"policy {self.name} fails while it runs", found=error) from error
         for memory in self._memory.values():
-            memory.now[:] = memory.next
+            if due is None:
+                memory.now[:] = memory.next
+            else:
+                memory.now[due] = memory.next[due]
 
-    def forget(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
+    def forget(self, mask: Mask | None = None) -> None:
         """Set the memory of the worlds of the mask (None: all) to zero."""
         for memory in self._memory.values():
             memory.now[slice(None) if mask is None else mask] = 0.0
@@ -291,16 +101,11 @@ class OnnxNetwork(Closes):
                 array: Any = given.get(name)
                 if array is None and expected is self.out and name in self._optional:
                     continue
-                what = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
-                fits = isinstance(array, np.ndarray) and array.shape == own.shape and array.dtype == own.dtype
-                if not fits or not array.flags.c_contiguous or not (array.flags.writeable or expected is self.obs):
-                    writeable = "" if expected is self.obs else "writeable "
-                    raise ContractError(
-                        f"the array for '{name}' does not fit the policy",
-                        found=what,
-                        expected=f"{writeable}C-contiguous {own.dtype}{list(own.shape)}",
-                    )
-                shape = (self._rows, *own.shape[1:])
+                check_array(name, array, own, written=expected is self.out)
+                if expected is self.obs:
+                    shape = self._model.run_shape(name, self._rows, own.shape[1])
+                else:
+                    shape = self._model.run_shapes.get(name, (self._rows, *own.shape[1:]))
                 for run, binding in enumerate(bindings):
                     bind = binding.bind_input if expected is self.obs else binding.bind_output
                     first = array[run * self._rows :]
@@ -313,63 +118,17 @@ class OnnxNetwork(Closes):
 
     def close(self) -> None:
         """Release the session."""
-        self._own = self._other = self._session = self._run = None  # type: ignore[assignment]
+        self._own = self._other = self._session = self._run = self._model = None  # type: ignore[assignment]
 
 
-def _tensor(entry: Any) -> Tensor:
-    return Tensor(entry.name, entry.type, tuple(entry.shape))
-
-
-def _for_all(value: Any, rows: int, nworld: int) -> npt.NDArray[Any]:
-    """Zeros for all worlds in the shape of what one run gave."""
-    shape = (nworld, *value.shape[1:]) if value.shape[:1] == (rows,) else value.shape
-    return np.zeros(shape, value.dtype)
-
-
-def _unfit(entry: Tensor, value: Any, nworld: int) -> str:
-    """Why an output is not one array with a row a world, or ""."""
-    if entry.type not in _NUMBERS:
-        return f"{entry.type} is no tensor of numbers"
-    if value.shape[:1] != (nworld,):
-        return f"found [{', '.join(map(str, value.shape))}], not [{nworld}, …]"
-    if len(entry.shape) != value.ndim or not all(isinstance(size, int) for size in entry.shape[1:]):
-        return f"the model does not fix its size: {list(entry.shape)}"
-    if any(isinstance(size, int) and size != given for size, given in zip(entry.shape, value.shape, strict=True)):
-        return f"found {list(value.shape)}, but the model says {list(entry.shape)}"
-    if not 0 < prod(value.shape[1:]) <= MAX_WIDTH:
-        return f"found {prod(value.shape[1:])} numbers a row, not 1 to {MAX_WIDTH}"
-    return ""
-
-
-def _session(file: PolicyFile, device: Device) -> Any:
-    runtime = import_onnxruntime()
-    (wanted,) = device.providers
-    available = runtime.get_available_providers()
-    if wanted not in available:
-        raise DeviceError(
-            f"the installed onnxruntime cannot run on {device.name}", found=", ".join(available), expected=wanted
+def check_array(name: str, array: Any, own: npt.NDArray[Any], *, written: bool) -> None:
+    """Refuse an array of the caller that cannot stand in for a policy's own."""
+    what = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+    fits = isinstance(array, np.ndarray) and array.shape == own.shape and array.dtype == own.dtype
+    if not fits or not array.flags.c_contiguous or not (array.flags.writeable or not written):
+        writeable = "writeable " if written else ""
+        raise ContractError(
+            f"the array for '{name}' does not fit the policy",
+            found=what,
+            expected=f"{writeable}C-contiguous {own.dtype}{list(own.shape)}",
         )
-    check_operators(file)
-    runtime.set_default_logger_severity(_LOG_FATAL_ONLY)
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = _LOG_FATAL_ONLY
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    if wanted != CPU_PROVIDER:
-        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    # A model with external data has to be opened by path, for onnxruntime to find the data beside it.
-    source: Any = str(file.path) if file.external else file.data
-    try:
-        # Neither falls back to another provider nor takes settings from the model.
-        session = runtime.InferenceSession(
-            source, options, providers=[wanted], enable_fallback=0, read_config_from_model=0
-        )
-    except Exception as error:  # onnxruntime has no common base class for its errors
-        raise refused_by_runtime(file, error, runtime.__version__) from error
-    if session.get_providers()[0] != wanted:
-        raise DeviceError(
-            f"the policy did not get the provider of {device.name}", found=session.get_providers()[0], expected=wanted
-        )
-    return session

@@ -1,17 +1,26 @@
-"""`OnnxPolicy`: an ONNX network whose numbers have a contract, and the `Policy` protocol that it follows."""
+"""`OnnxPolicy`: one or several ONNX networks whose numbers have a contract, and the `Policy` protocol."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from edgert.contract.spec import Contract
+from edgert.closing import Closes
+from edgert.contract.network_document import MODEL
+from edgert.contract.spec import Contract, InputSpec, NetworkSpec, output_place
+from edgert.contract.terms import load_term
 from edgert.device.device import Device, find_device
-from edgert.errors import ContractError
+from edgert.errors import ContractError, UnsupportedError
+from edgert.policy.links import Link, links_of
 from edgert.policy.load import LoadedPolicy
-from edgert.policy.network import Arrays, OnnxModel, OnnxNetwork
+from edgert.policy.model import PolicyFile
+from edgert.policy.network import OnnxNetwork, check_array
+from edgert.policy.onnx_model import Arrays, Mask, OnnxModel
 
 
 class Policy(Protocol):
@@ -42,7 +51,12 @@ class Policy(Protocol):
         """Output arrays made for the policy, the same objects for its whole life."""
         ...
 
-    def reset(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
+    @property
+    def action(self) -> npt.NDArray[Any]:
+        """(nworld, nact) the raw action of the last `act` on `obs` and `out`, the same object for its whole life."""
+        ...
+
+    def reset(self, mask: Mask | None = None) -> None:
         """Forget what belongs to the episode in the worlds of the mask (None: all)."""
         ...
 
@@ -51,80 +65,247 @@ class Policy(Protocol):
         ...
 
 
-class OnnxPolicy(OnnxNetwork):
+class OnnxPolicy(Closes):
     """`nworld` copies of a loaded policy as one batch on one device.
 
     Args:
-        loaded: the model and its contract.
+        loaded: the model, or several, and the contract.
         device: where it runs.
         nworld: worlds in one batch.
         every_output: compute every other output with numbers (nworld, …) as well as the action; mappings of your own
             need not hold them.
 
     Attributes:
-        action: (nworld, nact) the action's array in `out`.
+        obs, out: arrays by the names of the contract; those of another network than MODEL as "network.name".
+        action: (nworld, nact) the raw action: the array of its output, or made of several.
+        nworld: rows of each.
+        runs: how often a network runs for one `act`: more than once if its batch is fixed to fewer rows.
+        provider: the inference provider that runs it.
         left_out: outputs that `every_output` could not give, as "name: reason".
 
     Raises:
-        ContractError: the model's inputs or its action are not those of the contract.
-        DeviceError, IntegrityError: onnxruntime or the model cannot be used.
+        ContractError: a model's inputs or the action are not those of the contract.
+        DeviceError, IntegrityError: onnxruntime or a model cannot be used.
     """
 
     def __init__(
         self, loaded: LoadedPolicy, device: Device | str = "cpu", nworld: int = 1, *, every_output: bool = False
     ) -> None:
-        model = OnnxModel(loaded.file, find_device(device) if isinstance(device, str) else device)
-        obs = model.arrays(_sizes(model, loaded), nworld)
-        action = loaded.contract.action.output
-        if action not in model.outputs:
-            raise ContractError(
-                f"policy {loaded.file.path} has no output '{action}'",
-                found=", ".join(model.outputs),
-                expected="the name in [action] output of the contract",
-            )
-        memory = model.memory(loaded.contract.recurrent, obs)
-        out, left_out = model.probe(obs, (action,), others=every_output, memory=memory)
-        _check_action(out[action], loaded, nworld)
-        super().__init__(model, obs, out, optional=[name for name in out if name != action], memory=memory)
-        self.contract = loaded.contract
-        self.left_out = left_out
-        self.action: npt.NDArray[Any] = self.out[action]
+        self.contract = contract = loaded.contract
+        self.file = loaded.file
+        self.device = find_device(device) if isinstance(device, str) else device
+        self.name = str(loaded.file.path)
+        self.nworld = nworld
+        self._closed = False
+        specs = contract.networks or (NetworkSpec(name=MODEL),)
+        wanted = _wanted_outputs(contract, specs)
+        obs: dict[str, npt.NDArray[Any]] = {}
+        out: dict[str, npt.NDArray[Any]] = {}
+        left_out: list[str] = []
+        self._members: list[_Member] = []
+        with ExitStack() as resources:
+            for spec, outputs in zip(specs, wanted, strict=True):
+                opened = _open(spec, loaded, self.device, nworld, outputs, every_output=every_output)
+                network, missing = resources.enter_context(opened[0]), opened[1]
+                obs |= {spec.key(name): array for name, array in network.obs.items()}
+                out |= {spec.key(name): array for name, array in network.out.items()}
+                left_out += [spec.key(name) for name in missing]
+                self._members.append(_Member(spec, network, nworld))
+            self.obs: Arrays = MappingProxyType({name: obs[name] for name in contract.inputs})
+            self.out: Arrays = MappingProxyType(out)
+            self.left_out = tuple(left_out)
+            self.provider = self._members[-1].network.provider
+            self.runs = max(member.network.runs for member in self._members)
+            self._previous: dict[str, npt.NDArray[Any]] = {}
+            links = links_of(contract, self.obs, self.out, self._previous)
+            for member, own in zip(self._members, links, strict=True):
+                member.links = own
+            self._parts = [out[_key(specs, name)] for name in contract.action.outputs]
+            self._added = [out[_key(specs, name)] for name in contract.action.added]
+            self.action = _action(loaded, self._parts, self._added, nworld)
+            one_array = len(self._parts) == 1 and not self._added
+            alone = len(self._members) == 1 and one_array and not self._members[0].links
+            self._alone = self._members[0].network if alone else None
+            if self._alone is not None:
+                self.obs, self.out = self._alone.obs, self._alone.out  # which it knows to be bound already
+            self._made = not one_array
+            self._ticks = np.zeros(nworld, np.int64)
+            self._resources = resources.pop_all()
 
-    def reset(self, mask: npt.NDArray[np.bool_] | None = None) -> None:
+    def act(self, obs: Arrays, out: Arrays) -> None:
+        """See `Policy.act`."""
+        if self._alone is not None:
+            self._alone.act(obs, out)
+            return
+        if self._closed:
+            raise UnsupportedError(f"policy {self.name} is closed")
+        if obs is not self.obs:
+            self._take(obs)
+        for member in self._members:
+            for link in member.links:
+                link()
+            member.act(self._ticks)
+        if self._made:
+            self._make_action()
+        for key, before in self._previous.items():
+            before[:] = self.out[key]
+        self._ticks += 1
+        if out is not self.out:
+            self._give(out)
+
+    def reset(self, mask: Mask | None = None) -> None:
         """See `Policy.reset`."""
-        self.forget(mask)
+        worlds = slice(None) if mask is None else mask
+        for member in self._members:
+            member.network.forget(mask)
+        for before in self._previous.values():
+            before[worlds] = 0
+        self._ticks[worlds] = 0
+
+    def _make_action(self) -> None:
+        start = 0
+        for part in self._parts:
+            self.action[:, start : start + part.shape[1]] = part
+            start += part.shape[1]
+        for part in self._added:
+            self.action += part
+
+    def _take(self, obs: Arrays) -> None:
+        if not isinstance(obs, Mapping):
+            raise ContractError("a policy acts on mappings from ONNX name to array", found=type(obs).__name__)
+        for name, own in self.obs.items():
+            check_array(name, obs.get(name), own, written=False)
+            own[:] = obs[name]
+
+    def _give(self, out: Arrays) -> None:
+        if not isinstance(out, Mapping):
+            raise ContractError("a policy acts on mappings from ONNX name to array", found=type(out).__name__)
+        for name, own in self.out.items():
+            if name in out:
+                check_array(name, out[name], own, written=True)
+                out[name][...] = own
+
+    def close(self) -> None:
+        """Release the sessions."""
+        self._closed = True
+        self._resources.close()
 
 
-def _sizes(model: OnnxModel, loaded: LoadedPolicy) -> dict[str, int]:
-    """The contract's size of each input, where those are the model's inputs and sizes."""
-    contract, path = loaded.contract, loaded.file.path
-    if set(model.inputs) != {*contract.inputs, *contract.recurrent}:
+class _Member:
+    """One of the networks, with what other networks feed it."""
+
+    def __init__(self, spec: NetworkSpec, network: OnnxNetwork, nworld: int) -> None:
+        self.network = network
+        self.links: list[Link] = []
+        self._every = spec.every
+        self._held = [(array, array.copy()) for array in network.out.values()] if spec.every > 1 else []
+
+    def act(self, ticks: npt.NDArray[np.int64]) -> None:
+        """Run in the worlds whose turn it is; in the others every output stays as it was."""
+        network = self.network
+        if self._every == 1:
+            network.act(network.obs, network.out)
+            return
+        due = ticks % self._every == 0
+        if not due.any():
+            return
+        for array, held in self._held:
+            held[:] = array
+        network.act(network.obs, network.out, due)
+        for array, held in self._held:
+            array[~due] = held[~due]
+
+
+def _key(specs: tuple[NetworkSpec, ...], name: str) -> str:
+    number, output = output_place(specs, name)
+    return specs[number].key(output)
+
+
+def _wanted_outputs(contract: Contract, specs: tuple[NetworkSpec, ...]) -> list[list[str]]:
+    """The ONNX outputs that are needed of each network, each once."""
+    terms = [term.of for spec in contract.inputs.values() for term in spec.terms if term.of]
+    wanted: list[dict[str, None]] = [{} for _ in specs]
+    for name in (*contract.action.outputs, *contract.action.added, *terms):
+        number, output = output_place(specs, name)
+        wanted[number][output] = None
+    return [list(names) for names in wanted]
+
+
+def _open(
+    spec: NetworkSpec, loaded: LoadedPolicy, device: Device, nworld: int, wanted: list[str], *, every_output: bool
+) -> tuple[OnnxNetwork, tuple[str, ...]]:
+    """One network with the outputs that are wanted, and why others could not be given."""
+    contract = loaded.contract
+    file = loaded.networks[spec.name] if spec.file else loaded.file
+    others = {network.key(name) for network in contract.networks if network.file for name in network.inputs}
+    own = spec.inputs if spec.file else tuple(name for name in contract.inputs if name not in others)
+    inputs = {name: contract.inputs[spec.key(name)] for name in own}
+    recurrent = spec.recurrent if spec.file else contract.recurrent
+    model = OnnxModel(file, device)
+    whole = [name for name, each in inputs.items() if all(load_term(term.name).integer for term in each.terms)]
+    obs = model.arrays(_sizes(model, inputs, recurrent, file), nworld, whole)
+    missing = [name for name in wanted if name not in model.outputs]
+    if missing:
         raise ContractError(
-            f"the contract's inputs are not those of policy {path}",
-            found="contract: " + ", ".join((*contract.inputs, *contract.recurrent)),
+            f"policy {file.path} has no output '{missing[0]}'",
+            found=", ".join(model.outputs),
+            expected="the name in [action] output of the contract"
+            if missing[0] in (*contract.action.outputs, *contract.action.added)
+            else "an output that a term network_output names",
+        )
+    memory = model.memory(recurrent, obs)
+    out, left_out = model.probe(obs, wanted, others=every_output, memory=memory)
+    return OnnxNetwork(model, obs, out, optional=[n for n in out if n not in wanted], memory=memory), left_out
+
+
+def _sizes(
+    model: OnnxModel, inputs: Mapping[str, InputSpec], recurrent: Mapping[str, str], file: PolicyFile
+) -> dict[str, int]:
+    """The contract's size of each input, where those are the model's inputs and sizes."""
+    if set(model.inputs) != {*inputs, *recurrent}:
+        raise ContractError(
+            f"the contract's inputs are not those of policy {file.path}",
+            found="contract: " + (", ".join((*inputs, *recurrent)) or "none"),
             expected="the model's " + ", ".join(str(entry) for entry in model.inputs.values()),
             hint="Name each ONNX input as [inputs.<name>] in policy.toml, and each state with its output in "
-            "[recurrent]; time_step and images are not supported by this version",
+            "[recurrent]; images are not supported by this version",
         )
-    for name, spec in contract.inputs.items():
+    for name, spec in inputs.items():
         model.check_rank(name)
-        size = model.inputs[name].shape[1]
-        if isinstance(size, int) and size != spec.dim:
+        size = model.width(name)
+        if size is not None and size != spec.dim:
             raise ContractError(
-                f"input '{name}' of policy {path} has another size than the contract's terms",
+                f"input '{name}' of policy {file.path} has another size than the contract's terms",
                 found=f"the contract has {spec.dim} = {spec.sizes()}",
                 expected=f"{size}, as the model takes",
                 hint="Add, remove or resize terms in policy.toml",
             )
-    return {name: spec.dim for name, spec in contract.inputs.items()}
+    return {name: spec.dim for name, spec in inputs.items()}
 
 
-def _check_action(found: npt.NDArray[Any], loaded: LoadedPolicy, nworld: int) -> None:
+def _action(
+    loaded: LoadedPolicy, parts: list[npt.NDArray[Any]], added: list[npt.NDArray[Any]], nworld: int
+) -> npt.NDArray[Any]:
+    """The array of the raw action: that of its one output, or zeros for what several make."""
     action = loaded.contract.action
-    if found.shape != (nworld, len(action.joints)) or found.dtype.kind != "f":
-        raise ContractError(
-            f"output '{action.output}' of policy {loaded.file.path} has another size than the contract's action",
-            found=f"{found.dtype}{list(found.shape)}",
-            expected=f"float[{nworld}, {len(action.joints)}], one number for each joint of the action",
-            hint="Correct [joints] names or [action] joints in policy.toml",
-        )
+    nact = len(action.joints)
+    names = (*action.outputs, *action.added)
+    for name, part in zip(names, (*parts, *added), strict=True):
+        if part.ndim != 2 or len(part) != nworld or part.dtype.kind != "f":
+            _refuse_action(loaded, name, part, nworld, nact)
+    width = sum(part.shape[1] for part in parts)
+    if width != nact:
+        _refuse_action(loaded, " + ".join(action.outputs), parts[0], nworld, nact)
+    for name, part in zip(action.added, added, strict=True):
+        if part.shape[1] != nact:
+            _refuse_action(loaded, name, part, nworld, nact)
+    return parts[0] if len(parts) == 1 and not added else np.zeros((nworld, nact), parts[0].dtype)
+
+
+def _refuse_action(loaded: LoadedPolicy, name: str, found: npt.NDArray[Any], nworld: int, nact: int) -> None:
+    raise ContractError(
+        f"output '{name}' of policy {loaded.file.path} has another size than the contract's action",
+        found=f"{found.dtype}{list(found.shape)}",
+        expected=f"float[{nworld}, {nact}], one number for each joint of the action",
+        hint="Correct [joints] names or [action] joints in policy.toml",
+    )

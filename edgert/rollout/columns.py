@@ -18,7 +18,8 @@ def columns(policy: OnnxPolicy, model: Any, njoint: int, *, rewarded: bool, judg
         return Column(name=name, dtype=array.dtype, shape=array.shape[1:], final=final)
 
     real = np.dtype(np.float64)
-    output = policy.contract.action.output
+    action = policy.contract.action
+    plain = action.outputs[0] if len(action.outputs) == 1 and not action.added else ""
     result = [one(f"observation.{name}", array, final=True) for name, array in policy.obs.items()]
     result.append(one("action", policy.action))
     result.append(Column(name="target", dtype=real, shape=(njoint,)))
@@ -26,7 +27,7 @@ def columns(policy: OnnxPolicy, model: Any, njoint: int, *, rewarded: bool, judg
         result.append(Column(name="command", dtype=real, shape=(3,), final=True))
     result.append(Column(name="state.qpos", dtype=real, shape=(model.nq,), final=True))
     result.append(Column(name="state.qvel", dtype=real, shape=(model.nv,), final=True))
-    result += [one(f"output.{name}", array) for name, array in policy.out.items() if name != output]
+    result += [one(f"output.{name}", array) for name, array in policy.out.items() if name != plain]
     if rewarded:
         result.append(Column(name="reward", dtype=real))
     if judged:

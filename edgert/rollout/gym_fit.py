@@ -34,10 +34,10 @@ def fit(
         )
     (entry,) = model.inputs.values()
     model.check_rank(entry.name)
-    if isinstance(entry.shape[1], int) and entry.shape[1] != worlds.dim:
+    if model.width(entry.name) not in (None, worlds.dim):
         raise ContractError(
             f"input '{entry.name}' of policy {path} has another size than an observation of '{worlds.name}'",
-            found=entry.shape[1],
+            found=model.width(entry.name),
             expected=worlds.dim,
             hint="Name the environment that it was trained in",
         )

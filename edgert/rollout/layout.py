@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edgert.policy.network import MAX_WIDTH
+from edgert.policy.onnx_model import MAX_WIDTH
 from edgert.rollout.sink import INDEX
 from edgert.tables import is_number
 

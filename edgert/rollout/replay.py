@@ -17,7 +17,8 @@ from edgert.errors import ContractError, IntegrityError
 from edgert.policy import OnnxModel
 from edgert.policy.load import locate
 from edgert.policy.model import PolicyFile, read_policy
-from edgert.policy.network import OnnxNetwork, Tensor
+from edgert.policy.network import OnnxNetwork
+from edgert.policy.onnx_model import Tensor
 from edgert.rollout.recording import Episode
 
 MAX_BATCH_BYTES: Final = 1 << 30

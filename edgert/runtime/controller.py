@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from edgert.contract.action import action_map
 from edgert.contract.command import JointCommand
 from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.plan import ObservationPlan, next_phase
+from edgert.contract.spec import POSITIONS
 from edgert.contract.state import RobotState
 from edgert.errors import ContractError
 from edgert.policy.onnx_policy import Policy
@@ -41,31 +43,40 @@ class Controller:
         self.policy = policy
         nact = len(contract.action.joints)
         self.command = np.array([command], np.float64).reshape(1, -1)
-        self._raw = policy.out[contract.action.output][0]
+        self._raw = policy.action[0]
         self._last = np.zeros((1, nact))
         self._last_row = self._last[0]
         self._phase = np.zeros(1)
+        self._step = np.zeros(1, np.int64)
         inputs = make_term_inputs(
-            contract, state, command=self.command, last_action=self._last, phase_rad=self._phase, xp=np
+            contract,
+            state,
+            command=self.command,
+            last_action=self._last,
+            phase_rad=self._phase,
+            xp=np,
+            step=self._step,
         )
         self._plans = [ObservationPlan(contract, name, inputs, policy.obs[name]) for name in contract.inputs]
-        action = contract.action
-        self._scale, self._offset = np.array(action.scale), np.array(action.offset)
-        self._bounds = None if action.clip is None else tuple(np.full(nact, bound) for bound in action.clip)
-        joints = len(contract.joints)
-        self._q = np.array([contract.default_pos])
-        self._row = self._q[0]
-        every = action.joints == contract.joints
-        self._joints: Any = slice(None) if every else [contract.joints.index(name) for name in action.joints]
+        self._map = action_map(contract.action, self._last, np)
         self._target = np.zeros(nact)
-        self._measured = state.joint_pos[0] if action.kind == "relative_position" else None  # type: ignore[index]
-        self._observations = [array[0] for array in policy.obs.values()]
+        self._observations = [array[0] for array in policy.obs.values() if array.dtype.kind == "f"]
+        acted = [contract.joints.index(name) for name in contract.action.joints]
+        self._measured = (state.joint_pos[0], acted) if contract.action.relative else None  # type: ignore[index]
+        joints, kinds = len(contract.joints), contract.action.kinds
+        q = np.array([contract.default_pos])
+        qd, tau = np.zeros((1, joints)), np.zeros((1, joints))
+        self._sent: list[tuple[Any, Any, Any]] = [
+            (array[0], *_places(acted, [kind in drives for kind in kinds], joints))
+            for array, drives in ((q, POSITIONS), (qd, ("velocity",)), (tau, ("torque",)))
+            if any(kind in drives for kind in kinds)
+        ]
         self.out = JointCommand(
-            q=self._q,
-            qd=_frozen(np.zeros((1, joints))),
+            q=q,
+            qd=qd if "velocity" in kinds else _frozen(qd),
             kp=_frozen(np.array([contract.kp])),
             kd=_frozen(np.array([contract.kd])),
-            tau=_frozen(np.zeros((1, joints))),
+            tau=tau if "torque" in kinds else _frozen(tau),
         )
         self._gait = contract.phase
         self._dt = contract.period_s
@@ -78,6 +89,7 @@ class Controller:
             plan.reset()
         self._last[:] = 0.0
         self._phase[0] = 0.0
+        self._step[0] = 0
 
     def observe(self) -> None:
         """Write the observation of this instant into the policy's arrays."""
@@ -92,20 +104,26 @@ class Controller:
         self.observe()
         policy = self.policy
         policy.act(policy.obs, policy.out)
-        last, target = self._last_row, self._target
+        last, target, acts = self._last_row, self._target, self._map
         last[:] = self._raw
-        if self._bounds is None:
-            np.multiply(last, self._scale, out=target)
+        if acts.clip is None:
+            np.multiply(last, acts.scale, out=target)
         else:
-            np.maximum(last, self._bounds[0], out=target)
-            np.minimum(target, self._bounds[1], out=target)
-            np.multiply(target, self._scale, out=target)
-        np.add(target, self._offset, out=target)
+            np.maximum(last, acts.clip[0], out=target)
+            np.minimum(target, acts.clip[1], out=target)
+            np.multiply(target, acts.scale, out=target)
+        np.add(target, acts.offset, out=target)
         if self._measured is not None:
-            np.add(target, self._measured[self._joints], out=target)
+            position, acted = self._measured
+            np.add(target, position[acted] * acts.relative, out=target)
+        if acts.target_clip is not None:
+            np.maximum(target, acts.target_clip[0], out=target)
+            np.minimum(target, acts.target_clip[1], out=target)
         if not isfinite(target.dot(target) + last.dot(last) + sum(row.dot(row) for row in self._observations)):
             return False
-        self._row[self._joints] = target
+        for row, joints, numbers in self._sent:
+            row[joints] = target[numbers]
+        self._step[0] += 1
         if self._gait is not None:
             self._phase[0] = next_phase(self._phase.item(), self._gait, self._dt, self.command[0])
         return True
@@ -114,7 +132,8 @@ class Controller:
         """What was not finite, or too large to be squared: the first such number of observation, action or target."""
         contract = self.policy.contract
         for name, spec in contract.inputs.items():
-            found = _unusable(self.policy.obs[name][0])
+            observed = self.policy.obs[name][0]
+            found = _unusable(observed) if observed.dtype.kind == "f" else None
             if found is not None:
                 return f"{found[1]:g} in its observation of '{spec.names()[found[0]]}'"
         for values in (self._last_row, self._target):
@@ -122,6 +141,14 @@ class Controller:
             if found is not None:
                 return f"{found[1]:g} for joint '{contract.action.joints[found[0]]}'"
         return "numbers that are too large"
+
+
+def _places(acted: list[int], chosen: list[bool], joints: int) -> tuple[Any, Any]:
+    """Where the chosen numbers of the action go: (joints, numbers), as slices where they are all in order."""
+    numbers = [number for number, taken in enumerate(chosen) if taken]
+    places = [acted[number] for number in numbers]
+    every = places == list(range(joints)) and len(numbers) == len(acted)
+    return (slice(None), slice(None)) if every else (places, numbers)
 
 
 def _unusable(values: Any) -> tuple[int, float] | None:

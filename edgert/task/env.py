@@ -37,11 +37,12 @@ ACTION_BOUND = 100.0
 
 
 def _spaces(worlds: Worlds) -> tuple[Space[Observation], Space[Action]]:
-    low, high = worlds.contract.action.clip or (-ACTION_BOUND, ACTION_BOUND)
-    nact = len(worlds.contract.action.joints)
+    action = worlds.contract.action
+    nact = len(action.joints)
+    bounds = np.array(action.clip or ((-ACTION_BOUND, ACTION_BOUND),) * nact, np.float32)
     observation = Box(-np.inf, np.inf, (worlds.observation_dim,), np.float32)
-    action = Box(np.float32(low), np.float32(high), (nact,), np.float32)
-    return cast(Space[Observation], observation), cast(Space[Action], action)  # Box does not tell its dtype
+    actions = Box(bounds[:, 0], bounds[:, 1], (nact,), np.float32)
+    return cast(Space[Observation], observation), cast(Space[Action], actions)  # Box does not tell its dtype
 
 
 def _check_render_mode(render_mode: str | None) -> None:

@@ -21,11 +21,11 @@ def meaning(contract: Contract) -> list[str]:
         lines.append(f"input {name}: {spec.dim} = {terms}{order}")
     action = contract.action
     scale = f"{min(action.scale):g}" if len(set(action.scale)) == 1 else f"{min(action.scale):g}…{max(action.scale):g}"
-    start = "position + " if action.kind == "relative_position" else ""
+    start = "position + " if action.relative else ""
+    kinds = "joint" if action.positions_only else "position, velocity and torque"
+    outputs = " + ".join((" and ".join(action.outputs), *action.added))
     assumed = " (not given)" if contract.provenance.get("action.scale") == "default" else ""
-    lines.append(
-        f"output {action.output}: {len(action.joints)} joint targets = {start}offset + {scale}{assumed} × action"
-    )
+    lines.append(f"output {outputs}: {len(action.joints)} {kinds} targets = {start}offset + {scale}{assumed} × action")
     return lines
 
 

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.closing import Closes
+from edgert.contract.action import action_map
 from edgert.contract.history import History
 from edgert.contract.observe import Observer, check_state, make_term_inputs
-from edgert.contract.terms import advance_phase, gravity_in_body, raw_action_target, rotate_to_body
+from edgert.contract.terms import advance_phase, gravity_in_body, rotate_to_body
 from edgert.errors import ContractError, RobotError
 from edgert.sim.batch import MAX_WORLDS, BatchSim, check_count, check_memory, world_bytes
 from edgert.sim.body import SimBody
@@ -90,11 +91,10 @@ class Worlds(Closes):
         self.terminated = np.zeros(nworld, np.bool_)
         self.success = None if task.success is None else np.zeros(nworld, np.bool_)
 
-        self._scale = np.array(contract.action.scale)
-        self._offset = np.array(contract.action.offset)
+        self._map = action_map(contract.action, self.action, np)
         self._columns = self.body.joint_columns(contract.action.joints)
         self._acted = [contract.joints.index(name) for name in contract.action.joints]
-        self._relative = contract.action.kind == "relative_position"
+        self._relative = contract.action.relative
         self._held = self.body.joint_columns(contract.joints)
         self._ctrl = self.sim.view("ctrl")
         self._sent = np.zeros((nworld, len(contract.joints)))
@@ -147,10 +147,9 @@ class Worlds(Closes):
         controls = self._ctrl[index]
         controls[:, list(self.scene.held.actuator_ids)] = self.scene.held.ctrl
         controls[:, self._held] = self.contract.default_pos
-        controls[:, self._columns] = self._offset
         self.body.refresh()
-        if self._relative:
-            controls[:, self._columns] += self._measured()[index]
+        measured = self._measured()[index] if self._relative else None
+        controls[:, self._columns] = self._map.target(np.zeros_like(self.action[index]), np, measured)
         self._ctrl[index] = controls
         self.body.settle(mask)
         self.sim.forward(mask)
@@ -199,8 +198,7 @@ class Worlds(Closes):
             )
         self._last_action[:] = self.action
         self.action[:] = raw
-        offset = self._offset + self._measured() if self._relative else self._offset
-        self._ctrl[:, self._columns] = raw_action_target(raw, self.contract.action, self._scale, offset, np)
+        self._ctrl[:, self._columns] = self._map.target(raw, np, self._measured() if self._relative else None)
         self._sent[:] = self._ctrl[:, self._held]  # MuJoCo clears the controls of a world that diverges
         self._push(active)
         self.sim.step(self.task.decimation)

@@ -312,7 +312,7 @@ def test_typo_in_the_contract(capsys: pytest.CaptureFixture[str], tmp_path: Path
     path = tmp_path / "policy.toml"
     path.write_text("controlhz = 25\n")
     line = refused(capsys, "--contract", str(path))
-    assert "unknown key 'controlhz': expected one of action, command, control_hz, inputs, joints, phase" in line
+    assert "unknown key 'controlhz': expected one of action, command, control_hz, inputs, joints, motion" in line
 
 
 def test_newer_contract(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from contract_examples import TERMS_OF_EVERY_KIND, contract, numbers, observed, term_inputs
 
+from edgert.contract.action import action_map
 from edgert.contract.observe import Observer
-from edgert.contract.terms import advance_phase, raw_action_target
+from edgert.contract.terms import advance_phase
 
 FAR = strict.Device("device1")
 """Not the default device of the strict namespace: an array that lands on the wrong one fails to combine."""
@@ -82,11 +83,14 @@ def test_the_gait_clock_keeps_to_the_standard_and_gives_numpys_bits(still_rad):
 
 
 def test_targets_keep_to_the_standard_and_give_numpys_bits():
-    spec, raw = contract().action, np.random.default_rng(0).normal(0.0, 8.0, (5, 2))
-    scale, offset = np.array(spec.scale), np.array(spec.offset)
+    raw, measured = np.random.default_rng(0).normal(0.0, 8.0, (2, 5, 2))
+    kinds = ["position", "relative_position"]
+    spec = contract(
+        "joint_pos", action={"output": "a", "joints": ["hip", "knee"], "kind": kinds, "target_clip": [-3.0, 4.0]}
+    ).action
     to = far(strict.float64)
-    result = raw_action_target(to(raw), spec, to(scale), to(offset), strict)
-    np.testing.assert_array_equal(back(result), raw_action_target(raw, spec, scale, offset, np))
+    result = action_map(spec, to(raw), strict).target(to(raw), strict, to(measured))
+    np.testing.assert_array_equal(back(result), action_map(spec, raw, np).target(raw, np, measured))
 
 
 @pytest.mark.torch
@@ -119,6 +123,6 @@ def test_the_gait_clock_and_targets_give_numpys_numbers_in_torch():
     now, command = np.array([0.0, 6.2, 1.0]), np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
     moved = advance_phase(xp.asarray(now), xp.asarray(command), spec.phase, 0.02, xp)
     np.testing.assert_allclose(moved.numpy(), advance_phase(now, command, spec.phase, 0.02, np), rtol=1e-15)
-    raw, scale, offset = np.array([[9.0, -0.5]]), np.array(spec.action.scale), np.array(spec.action.offset)
-    target = raw_action_target(xp.asarray(raw), spec.action, xp.asarray(scale), xp.asarray(offset), xp)
-    np.testing.assert_allclose(target.numpy(), raw_action_target(raw, spec.action, scale, offset, np), rtol=1e-15)
+    raw = np.array([[9.0, -0.5]])
+    target = action_map(spec.action, xp.asarray(raw), xp).target(xp.asarray(raw), xp)
+    np.testing.assert_allclose(target.numpy(), action_map(spec.action, raw, np).target(raw, np), rtol=1e-15)

@@ -11,6 +11,7 @@ from contract_examples import contract, document, documents
 from hypothesis import given, settings
 
 from edgert.contract import CommandSpec, Contract, PhaseSpec, overlay, parse_contract
+from edgert.contract.spec import MotionSpec, NetworkSpec
 from edgert.tables import read_json, read_toml
 
 TOML = """
@@ -64,7 +65,7 @@ def test_every_field_of_a_toml_file_is_read(tmp_path):
         ("joint_pos", 2, (1.0, 1.0)),
         ("joint_vel", 2, (0.05, 0.05)),
     ]
-    assert (spec.action.output, spec.action.joints, spec.action.scale) == ("actions", ("hip", "knee"), (1.0, 1.0))
+    assert (spec.action.outputs, spec.action.joints, spec.action.scale) == (("actions",), ("hip", "knee"), (1.0, 1.0))
     assert spec.action.clip is None
     assert spec.command is None
     assert spec.phase is None
@@ -105,6 +106,8 @@ def term_changed(spec: Contract, **changes: Any) -> Contract:
     return dataclasses.replace(spec, inputs={"obs": changed})
 
 
+MOTION = MotionSpec(file="walk.npz")
+NETWORKS = (NetworkSpec(name="policy"),)
 PHASE = PhaseSpec(hz=1.5, offsets_rad=(0.0, 3.0), still_rad=3.0, still_below=0.05)
 CHANGES: dict[str, Any] = {
     **{
@@ -119,6 +122,8 @@ CHANGES: dict[str, Any] = {
             "command": None,
             "phase": None,
             "recurrent": {"h_in": "h_out"},
+            "motion": MOTION,
+            "networks": NETWORKS,
         }.items()
     },
     **{
@@ -126,9 +131,11 @@ CHANGES: dict[str, Any] = {
             spec, action=dataclasses.replace(spec.action, **{name: value})
         )
         for name, value in {
-            "output": "targets",
+            "outputs": ("targets",),
+            "added": ("residual",),
             "joints": ("hip", "ankle"),
-            "kind": "torque",
+            "kinds": ("torque", "position"),
+            "target_clip": ((-1.0, 1.0),) * 2,
             "scale": (0.5, 0.3),
             "offset": (0.0, 0.0),
             "clip": None,
@@ -157,7 +164,34 @@ CHANGES: dict[str, Any] = {
             "threshold": 2.0,
             "clip_first": True,
             "history": 2,
+            "order": "xyzw",
+            "stage": "target",
+            "value": (1.0,),
+            "of": "latent",
+            "previous": True,
         }.items()
+    },
+    **{
+        f"motion.{name}": lambda spec, name=name, value=value: dataclasses.replace(
+            spec, motion=dataclasses.replace(MOTION, **{name: value})
+        )
+        for name, value in {
+            "file": "walk.csv",
+            "hz": 30.0,
+            "time_step": "t",
+            "outputs": {"joint_pos": "q"},
+            "joints": ("hip",),
+            "bodies": ("foot",),
+            "anchor": "torso",
+            "quat_order": "xyzw",
+            "loop": True,
+        }.items()
+    },
+    **{
+        f"network.{name}": lambda spec, name=name, value=value: dataclasses.replace(
+            spec, networks=(dataclasses.replace(NETWORKS[0], **{name: value}),)
+        )
+        for name, value in {"name": "other", "every": 2, "recurrent": {"h": "g"}}.items()
     },
     "layout": lambda spec: dataclasses.replace(
         spec, inputs={"obs": dataclasses.replace(spec.inputs["obs"], layout="frame")}
@@ -175,6 +209,12 @@ def test_the_digest_changes_with_every_field(field):
     assert CHANGES[field](spec).sha256() != spec.sha256()
 
 
+def test_no_two_changes_have_one_digest():
+    spec = contract()
+    digests = {name: change(spec).sha256() for name, change in CHANGES.items()}
+    assert len(set(digests.values())) == len(digests)
+
+
 def test_the_changes_reach_every_field_of_every_part():
     spec = contract()
     parts = {
@@ -182,6 +222,8 @@ def test_the_changes_reach_every_field_of_every_part():
         "action.": set(spec.action.__dataclass_fields__),
         "command.": set(spec.command.__dataclass_fields__),
         "phase.": set(spec.phase.__dataclass_fields__),
+        "motion.": set(MOTION.__dataclass_fields__),
+        "network.": set(NETWORKS[0].__dataclass_fields__) - {"file", "inputs"},  # which name inputs of the contract
         "term.": set(spec.inputs["obs"].terms[0].__dataclass_fields__),
     }
     assert {prefix + name for prefix, names in parts.items() for name in names} <= set(CHANGES)

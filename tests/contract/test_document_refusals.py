@@ -59,7 +59,8 @@ def test_the_example_itself_is_accepted():
     [
         (
             ("nme",),
-            "'nme': expected one of action, command, control_hz, inputs, joints, phase, recurrent, robot, schema",
+            "'nme': expected one of action, command, control_hz, inputs, joints, motion, network, phase, "
+            "recurrent, robot, schema",
         ),
         (("joints", "ki"), "'joints.ki': expected one of default_pos, kd, kp, names"),
         (("inputs", "obs", "term"), "'inputs.obs.term': expected one of layout, terms"),
@@ -68,7 +69,10 @@ def test_the_example_itself_is_accepted():
             "'inputs.obs.terms[0].scal': expected one of clip, clip_first, dim, frame, history, index, name, "
             "offset, point, scale",
         ),
-        (("action", "ofset"), "'action.ofset': expected one of clip, joints, kind, offset, output, scale"),
+        (
+            ("action", "ofset"),
+            "'action.ofset': expected one of added, clip, joints, kind, offset, output, scale, target_clip",
+        ),
         (("command", "vz"), "'command.vz': expected one of kind, vx_m_s, vy_m_s, wz_rad_s"),
         (("phase", "rate"), "'phase.rate': expected one of hz, offsets_rad, still_below, still_rad"),
     ],
@@ -230,7 +234,11 @@ def test_a_missing_key_is_refused_by_name(path, key):
             {"name": "foot_contact", "sensors": ["a"], "threshold": "1"},
             wrong("inputs.obs.terms[0].threshold", "text '1'", "a finite number"),
         ),
-        (("action", "kind"), "torque", wrong("action.kind", "'torque'", "one of position, relative_position")),
+        (
+            ("action", "kind"),
+            "force",
+            wrong("action.kind", "'force'", "one of position, relative_position, velocity, torque"),
+        ),
         (("action", "output"), 3, wrong("action.output", "an integer 3", "text")),
         (("action", "joints"), [], wrong("action.joints", "no joint", "some of joints.names: hip, knee, ankle")),
         (
@@ -292,8 +300,11 @@ def test_a_schema_of_the_far_future_is_newer_too():
 def test_an_unknown_term_is_refused_with_the_place_and_the_valid_ones():
     assert refusal(changed(TERM, "joint_poss"), UnknownNameError) == (
         "policy.toml: key 'inputs.obs.terms[0].name' is no observation term: found 'joint_poss', expected one of "
-        "base_ang_vel, base_lin_vel, command, cos_phase, ee_pos, foot_contact, goal_pos, imu_ang_vel, imu_lin_acc, "
-        "imu_quat, joint_cos, joint_pos, joint_sin, joint_vel, last_action, phase, projected_gravity, sin_phase"
+        "base_ang_vel, base_euler, base_height, base_lin_vel, base_pos, base_quat, command, constant, cos_phase, "
+        "ee_pos, foot_contact, goal_pos, imu_ang_vel, imu_lin_acc, imu_quat, joint_angle, joint_cos, joint_pos, "
+        "joint_sin, joint_torque, joint_vel, last_action, motion_anchor_ori_b, motion_anchor_pos_b, motion_command, "
+        "motion_joint_pos, motion_joint_vel, motion_phase, network_output, phase, projected_gravity, sin_phase, "
+        "step_count, time_step"
     )
 
 

@@ -21,7 +21,7 @@ def observe(spec: Contract, inputs: TermInputs) -> np.ndarray:
 
 def state(**changes: Any) -> RobotState:
     values = numbers()
-    fields = {name: values[name] for name in values if name not in ("command", "last_action", "phase_rad")}
+    fields = {name: values[name] for name in values if name not in ("command", "last_action", "phase_rad", "step")}
     return RobotState(**({"joint_names": JOINTS} | fields | changes))
 
 

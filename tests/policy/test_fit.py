@@ -73,7 +73,7 @@ def test_the_user_may_call_any_output_the_action(tmp_path):
     document["action"]["output"] = "latent"
     model = onnx.load_model(path)
     model.metadata_props.add(key="edgert.contract", value=json.dumps(document))
-    assert load_policy(save(model, path)).contract.action.output == "latent"
+    assert load_policy(save(model, path)).contract.action.outputs[0] == "latent"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_the_only_output_needs_no_name(tmp_path: Path) -> None:
     document = quadruped_document()
     del document["action"]["output"]
     loaded = load_policy(str(save(linear_model(document=document), tmp_path / "policy.onnx")))
-    assert loaded.contract.action.output == "actions"
+    assert loaded.contract.action.outputs == ("actions",)
     assert loaded.contract.provenance["action.output"] == "model: its only output"
 
 

@@ -15,7 +15,7 @@ from edgert.device import find_device
 from edgert.errors import ContractError, UnsupportedError
 from edgert.policy import OnnxModel, OnnxNetwork, OnnxPolicy, load_policy
 from edgert.policy.model import read_policy
-from edgert.policy.network import MAX_WIDTH
+from edgert.policy.onnx_model import MAX_WIDTH
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(50, 12)).astype(np.float32)
@@ -167,7 +167,7 @@ def test_an_action_that_is_no_array_of_numbers_is_refused(tmp_path: Path) -> Non
     )
 
 
-def test_an_input_without_a_batch_axis_is_refused(tmp_path: Path) -> None:
+def test_an_input_without_a_batch_axis_serves_one_world_after_the_other(tmp_path: Path) -> None:
     graph = helper.make_graph(
         [helper.make_node("Relu", ["obs"], ["actions"])],
         "policy",
@@ -176,5 +176,10 @@ def test_an_input_without_a_batch_axis_is_refused(tmp_path: Path) -> None:
     )
     path = save(finished(graph, None), tmp_path / "policy.onnx")
     model = OnnxModel(read_policy(path), find_device("cpu"))
-    with pytest.raises(ContractError, match=r"input 'obs' of .* has the wrong rank: found \[3\], expected \[batch, "):
-        model.arrays({"obs": 3}, 1)
+    obs = model.arrays({"obs": 3}, 2)
+    obs["obs"][:] = [[1.0, -2.0, 3.0], [-4.0, 5.0, 6.0]]
+    out, _ = model.probe(obs, ["actions"])
+    with OnnxNetwork(model, obs, out) as network:
+        assert network.runs == 2
+        network.act(obs, out)
+        assert out["actions"].tolist() == [[1.0, 0.0, 3.0], [0.0, 5.0, 6.0]]

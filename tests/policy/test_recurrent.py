@@ -83,7 +83,7 @@ def test_each_world_remembers_its_own(kind: str, nworld: int, batch: Any, tmp_pa
     states = [{name: np.zeros((1, 1, HIDDEN), np.float32) for name in names} for _ in range(nworld)]
     rng = np.random.default_rng(1)
     with OnnxPolicy(load_policy(save(model, tmp_path / "m.onnx")), nworld=nworld) as policy:
-        assert policy.contract.action.output == "actions"
+        assert policy.contract.action.outputs == ("actions",)
         assert policy.contract.provenance["recurrent.h_in"] == "model: names of its inputs and outputs"
         assert policy.runs == nworld
         for step in range(6):

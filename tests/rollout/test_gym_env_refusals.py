@@ -245,7 +245,11 @@ CHOOSE = "or one named action. Choose one with --output"
             f"{OBS}another size than an observation of '{POINT}': found 5, expected 3. Name the environment that it "
             "was trained in",
         ),
-        ({"shape": [DIM]}, {}, OBS + "the wrong rank: found [3], expected [batch, size]"),
+        (
+            {"shape": [1, 1, DIM]},
+            {},
+            OBS + "the wrong rank: found [1, 1, 3], an image or a sequence, expected [batch, size]",
+        ),
         ({"shape": [2, DIM]}, {"num_envs": 3}, FIXED.format(2, 3)),
         ({"shape": [4, DIM]}, {}, FIXED.format(4, 1)),
         (

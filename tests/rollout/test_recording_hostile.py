@@ -18,7 +18,7 @@ import pytest
 from rollout_examples import HEADER, same_bits, small_columns, small_recording, write_small
 
 from edgert.errors import IntegrityError
-from edgert.policy.network import MAX_WIDTH
+from edgert.policy.onnx_model import MAX_WIDTH
 from edgert.rollout import FolderSink, read, recording, stream
 from edgert.rollout.folder import EVENTS_KEY, RECORDING_KEY
 

@@ -85,8 +85,8 @@ def compare(session: Session, trace: Trace, spy: Spy, episode: Episode) -> None:
     extra = len(spy.sent) - steps  # a tick that saw a fall commands, and moves nothing
     acts = len(spy.given) - (trace.outcome == "safety_stop" and "diverged" not in trace.reason) - extra
     contract = session.loaded.contract
-    for name, row in ((contract.action.output, "action"), *((n, f"output.{n}") for n in spy.given[0])):
-        if row != f"output.{contract.action.output}":
+    for name, row in ((contract.action.outputs[0], "action"), *((n, f"output.{n}") for n in spy.given[0])):
+        if row != f"output.{contract.action.outputs[0]}":
             same_bits(episode[row], np.array([given[name] for given in spy.given[acts - steps : acts]]))
     for name in contract.inputs:
         seen = np.array([row[name] for row in spy.seen[acts - steps : acts]])

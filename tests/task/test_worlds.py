@@ -300,7 +300,7 @@ def test_actions_become_targets() -> None:
     worlds = started(only(), 2)
     actions = np.linspace(-20.0, 20.0, 24).reshape(2, 12)
     worlds.step(actions)
-    low, high = CONTRACT.action.clip or (0.0, 0.0)
+    ((low, high),) = set(CONTRACT.action.clip)
     expected = np.array(CONTRACT.action.offset) + np.array(CONTRACT.action.scale) * np.clip(actions, low, high)
     np.testing.assert_array_equal(worlds.sim.view("ctrl"), expected)
     np.testing.assert_array_equal(worlds.action, actions)  # the policy sees what it said, not what was clipped
