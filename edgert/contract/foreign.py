@@ -16,6 +16,8 @@ from edgert.errors import ContractError
 from edgert.tables import MAX_MAGNITUDE, Table, is_number, show, type_name
 
 Bounds = list[list[float]]
+MAX_DECIMATION: Final = 10_000
+"""Most physics steps in one control tick; real trainers have 1 to 50."""
 _UNBOUNDED: Final = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
 
 

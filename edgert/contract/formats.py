@@ -86,6 +86,9 @@ FORMATS: Final = Registry(
     "policy format",
     {
         "unitree": "edgert.contract.unitree:UNITREE",
+        "isaac_lab": "edgert.contract.isaac_lab:ISAAC_LAB",
+        "rl_sar": "edgert.contract.rl_sar:RL_SAR",
+        "rl_gym": "edgert.contract.rl_gym:RL_GYM",
         "beyondmimic": "edgert.contract.beyondmimic:BEYONDMIMIC",
         "mjlab": "edgert.contract.mjlab:MJLAB",
         "holosoma": "edgert.contract.holosoma:HOLOSOMA",

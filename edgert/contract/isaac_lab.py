@@ -1,0 +1,312 @@
+"""Isaac Lab's IO descriptors: `IO_descriptors.yaml`, written beside a run by `--export_io_descriptors`.
+
+It names the joints of every term and states pose, gains, rate, scales and clips. Isaac Lab clips an observation before
+it scales it, and a target after it has scaled and offset it. What the file cannot say: gains of an explicit actuator
+model, which it writes as 0, and in some versions the order of a quaternion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from edgert.contract.foreign import (
+    MAX_DECIMATION,
+    Bounds,
+    Run,
+    action_document,
+    bounds,
+    given,
+    inner,
+    numbers,
+    observed,
+    spread,
+)
+from edgert.contract.formats import Evidence, Reading
+from edgert.errors import ContractError
+from edgert.tables import Table, is_number, show, type_name
+
+_KEYS: Final = ("actions", "articulations", "observations")
+_GROUP: Final = "policy"
+_TERMS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "base_pos_z": {"name": "base_height"},
+    "base_lin_vel": {"name": "base_lin_vel", "point": "com"},
+    "base_ang_vel": {"name": "base_ang_vel"},
+    "projected_gravity": {"name": "projected_gravity"},
+    "root_pos_w": {"name": "base_pos"},
+    "root_quat_w": {"name": "base_quat"},
+    "root_lin_vel_w": {"name": "base_lin_vel", "point": "com", "frame": "world"},
+    "root_ang_vel_w": {"name": "base_ang_vel", "frame": "world"},
+    "joint_pos": {"name": "joint_angle"},
+    "joint_pos_rel": {"name": "joint_pos"},
+    "joint_vel": {"name": "joint_vel"},
+    "joint_vel_rel": {"name": "joint_vel"},
+    "joint_effort": {"name": "joint_torque"},
+    "imu_orientation": {"name": "imu_quat"},
+    "imu_ang_vel": {"name": "imu_ang_vel"},
+    "imu_lin_acc": {"name": "imu_lin_acc"},
+    "last_action": {"name": "last_action"},
+    "generated_commands": {"name": "command"},
+}
+_QUATERNIONS: Final = ("base_quat", "imu_quat")
+_OF_JOINTS: Final = ("joint_angle", "joint_pos", "joint_vel", "joint_torque")
+_UNSUPPORTED: Final = {
+    "height_scan": "a scan of the ground",
+    "image": "a camera",
+    "image_features": "a camera",
+    "body_pose_w": "the poses of bodies",
+    "body_projected_gravity_b": "the orientation of bodies",
+    "body_incoming_wrench": "forces between bodies",
+    "joint_pos_limit_normalized": "the joint limits of the trainer",
+    "current_time_s": "the time of the episode",
+    "remaining_time_s": "the time of the episode",
+}
+_ACTIONS: Final = {
+    "joint_position_action": "position",
+    "relative_joint_position_action": "relative_position",
+    "joint_velocity_action": "velocity",
+    "joint_effort_action": "torque",
+}
+_ORDERS: Final = {("W", "X", "Y", "Z"): "wxyz", ("X", "Y", "Z", "W"): "xyzw"}
+_WORDS: Final = {"(w, x, y, z)": "wxyz", "(x, y, z, w)": "xyzw"}
+_CLOSE: Final = 1e-6
+
+
+class IsaacLab:
+    """The reader; see `edgert.contract.formats`."""
+
+    files = ("*IO_descriptors.yaml", "*io_descriptors.yaml")
+    generic = False
+
+    def evidence(self, found: Evidence) -> str:
+        """See `Format.evidence`."""
+        names = list(_candidates(found))
+        return f"{', '.join(names)} with {', '.join(_KEYS)}" if names else ""
+
+    def read(self, found: Evidence) -> Reading:
+        """See `Format.read`."""
+        names = list(_candidates(found))
+        if len(names) != 1:
+            raise ContractError(
+                f"policy {found.model} has several files of IO descriptors",
+                found=", ".join(names),
+                expected="one",
+                hint="Leave only that of this policy beside it",
+            )
+        file = names[0]
+        table = Table(found.sidecars[file], file)
+        robot = _robot(table.table("articulations"))
+        joints = list(robot.names("joint_names"))
+        count = len(joints)
+        pose = list(robot.numbers("default_joint_pos", length=count))
+        runs = [_run(entry) for entry in _list(table, "actions")]
+        sources: dict[str, str] = {}
+        document: dict[str, Any] = {
+            "schema": 1,
+            "control_hz": _rate(inner(table, "scene")),
+            "joints": {"names": joints, "default_pos": pose},
+            "inputs": {},
+            "action": action_document(runs),
+        }
+        if document["control_hz"] is None:
+            del document["control_hz"]
+        reason = _gains(robot, joints, runs, document["joints"])
+        reasons = dict.fromkeys(("joints.kp", "joints.kd"), reason) if reason else {}
+        used: set[str] = set()
+        for name, entries in _groups(table.table("observations"), observed(found), file).items():
+            terms = [_term(entry, joints, pose) for entry in entries]
+            unordered = [term["name"] for term in terms if term.get("order") == ""]
+            if unordered:
+                reasons[f"inputs.{name}.terms"] = (
+                    f"{file} does not tell if {', '.join(unordered)} is wxyz or xyzw, as Isaac Lab 3 has it"
+                )
+                continue
+            document["inputs"][name] = {"terms": terms}
+            used |= {term["name"] for term in terms}
+            if any(term.get("point") == "com" for term in terms):
+                sources[f"inputs.{name}.terms"] = f"{file}; base_lin_vel at the centre of mass, as Isaac Lab takes it"
+        if "command" in used:
+            document["command"] = {"kind": "twist"}
+            sources["command.kind"] = "assumed: three generated_commands are a twist"
+        return Reading(document=document, source=file, sources=sources, reasons=reasons)
+
+
+ISAAC_LAB: Final = IsaacLab()
+
+
+def _candidates(found: Evidence) -> Iterator[str]:
+    for name, document in found.sidecars.items():
+        if all(key in document for key in _KEYS) and isinstance(document["actions"], list):
+            yield name
+
+
+def _robot(articulations: Table) -> Table:
+    names = list(articulations.data)
+    if "robot" not in names and len(names) != 1:
+        articulations.fail("robot", found=", ".join(map(str, names)) or "none", expected="the articulation that acts")
+    return articulations.table("robot" if "robot" in names else names[0])
+
+
+def _list(table: Table, name: str) -> list[Table]:
+    """A list of tables."""
+    value = table.raw(name)
+    if not isinstance(value, list) or not value or not all(isinstance(entry, Mapping) for entry in value):
+        table.fail(name, found=f"{type_name(value)} {show(value)}", expected="a list of terms")
+    return [Table(entry, table.where, f"{table.key(name)}[{number}]") for number, entry in enumerate(value)]
+
+
+def _rate(scene: Table) -> float | None:
+    """Control ticks a second, None where the file does not say."""
+    physics = scene.number("physics_dt", above=0.0) if given(scene, "physics_dt") else None
+    every = scene.integer("decimation", lo=1, hi=MAX_DECIMATION) if given(scene, "decimation") else None
+    product = physics * every if physics is not None and every is not None else None
+    period = scene.number("dt", above=0.0) if given(scene, "dt") else product
+    if period is not None and product is not None and not math.isclose(period, product, rel_tol=1e-4):
+        scene.fail("dt", found=f"{period:g} s", expected=f"physics_dt × decimation, {product:g} s")
+    return None if period is None else 1.0 / period
+
+
+def _gains(robot: Table, joints: Sequence[str], runs: Sequence[Run], document: dict[str, Any]) -> str:
+    """Adds the gains to the document, or says why they are not in the file."""
+    kp, kd = (list(robot.numbers(f"default_joint_{name}", length=len(joints))) for name in ("stiffness", "damping"))
+    needed = {"position": kp, "relative_position": kp, "velocity": kd}
+    weak = [
+        name
+        for run in runs
+        for name in run.joints
+        if run.kind in needed and name in joints and needed[run.kind][joints.index(name)] == 0.0
+    ]
+    if weak:
+        return (
+            f"gains of 0 for {', '.join(weak[:3])}{' …' if len(weak) > 3 else ''}: an explicit actuator model, whose "
+            "gains are in the trainer's configuration alone"
+        )
+    document |= {"kp": kp, "kd": kd}
+    return ""
+
+
+def _run(entry: Table) -> Run:
+    """One action term."""
+    name = entry.text("name")
+    if name not in _ACTIONS:
+        raise ContractError(
+            f"{entry.where}: action '{name}' is not supported",
+            found=entry.raw("full_path", "") or "",
+            expected="one of " + ", ".join(_ACTIONS),
+        )
+    joints = entry.names("joint_names")
+    if given(entry, "shape") and entry.raw("shape") != [len(joints)]:
+        entry.fail("shape", found=show(entry.raw("shape")), expected=f"[{len(joints)}], one for each joint")
+    count = len(joints)
+    flat = Table({**entry.data, **_flattened(entry)}, entry.where, entry.path)
+    return Run(
+        joints=joints,
+        kind=_ACTIONS[name],
+        scale=spread(flat, "scale", count) if given(flat, "scale") else [1.0] * count,
+        offset=spread(flat, "offset", count) if given(flat, "offset") else [0.0] * count,
+        target_clip=_target_clip(flat, count),
+    )
+
+
+def _flattened(entry: Table) -> dict[str, Any]:
+    """Scale and offset that were written once for each environment, all alike."""
+    result = {}
+    for name in ("scale", "offset"):
+        value = entry.raw(name, None)
+        if isinstance(value, list) and value and isinstance(value[0], list):
+            if any(row != value[0] for row in value):
+                entry.fail(name, found=show(value), expected="the same for every environment")
+            result[name] = value[0]
+    return result
+
+
+def _target_clip(entry: Table, count: int) -> Bounds | None:
+    return bounds(entry, "clip", count)
+
+
+def _groups(observations: Table, names: Sequence[str], file: str) -> dict[str, list[Table]]:
+    """The observation terms of each input: a group of its name, or the group of the policy for the only one."""
+    groups = list(observations.data)
+    if len(names) == 1:
+        group = names[0] if names[0] in groups else _GROUP if _GROUP in groups else ""
+        if not group and len(groups) == 1:
+            group = groups[0]
+        pairs = {names[0]: group}
+    else:
+        pairs = {name: name if name in groups else _GROUP if name == "obs" else "" for name in names}
+    for name, group in pairs.items():
+        if group not in groups:
+            raise ContractError(
+                f"{file} describes no observations for input '{name}'",
+                found=", ".join(map(str, groups)) or "none",
+                expected=f"a group '{name}'",
+            )
+    return {name: _list(observations, group) for name, group in pairs.items()}
+
+
+def _term(entry: Table, joints: Sequence[str], pose: Sequence[float]) -> dict[str, Any]:
+    """One observation term; the order of a quaternion is "" where the file leaves it open."""
+    theirs = entry.text("name")
+    if theirs not in _TERMS:
+        why = f"it needs {_UNSUPPORTED[theirs]}" if theirs in _UNSUPPORTED else "unknown"
+        raise ContractError(
+            f"{entry.where}: observation '{theirs}' is not supported",
+            found=why,
+            expected="one of " + ", ".join(_TERMS),
+        )
+    term: dict[str, Any] = dict(_TERMS[theirs])
+    extras, overloads = inner(entry, "extras"), inner(entry, "overloads")
+    if given(extras, "modifiers") and extras.raw("modifiers") != []:
+        extras.fail("modifiers", found=show(extras.raw("modifiers")), expected="null, as filters are not supported")
+    term["history"] = max(1, overloads.integer("history_length", 0, lo=0))
+    if term["history"] > 1 and not overloads.flag("flatten_history_dim", True):
+        overloads.fail("flatten_history_dim", found="false", expected="true, as one row of numbers goes in")
+    if given(overloads, "scale"):
+        term["scale"] = numbers(overloads, "scale")
+    if given(overloads, "clip"):
+        term |= {"clip": list(overloads.range("clip")), "clip_first": True}
+    shape = entry.raw("shape", None)
+    if shape is not None:
+        if not isinstance(shape, list) or len(shape) != 1 or not isinstance(shape[0], int) or shape[0] < 1:
+            entry.fail("shape", found=show(shape), expected="[n], a row of numbers")
+        term["dim"] = shape[0]
+    if theirs == "generated_commands" and term.get("dim", 3) != 3:
+        entry.fail("shape", found=show(shape), expected="[3], a commanded twist")
+    if term["name"] in _QUATERNIONS:
+        term["order"] = _order(extras)
+    if term["name"] in _OF_JOINTS and given(entry, "joint_names"):
+        names = list(entry.names("joint_names"))
+        _check_offsets(entry, names, joints, pose)
+        if names != list(joints):
+            term["joints"] = names
+    return term
+
+
+def _order(extras: Table) -> str:
+    """The order of a quaternion as its axes and description tell; "" where they do not, or contradict each other."""
+    axes = extras.raw("axes", None)
+    told = {_ORDERS[key] for key in [tuple(map(str, axes))] if key in _ORDERS} if isinstance(axes, list) else set()
+    words = extras.raw("description", None)
+    if isinstance(words, str):
+        told |= {order for text, order in _WORDS.items() if text in words}
+    return told.pop() if len(told) == 1 else ""
+
+
+def _check_offsets(entry: Table, names: Sequence[str], joints: Sequence[str], pose: Sequence[float]) -> None:
+    """Refuse offsets of joint positions or velocities that are not the default pose, or not 0."""
+    unknown = [name for name in names if name not in joints]
+    if unknown:
+        entry.fail("joint_names", found=", ".join(unknown), expected="some of " + ", ".join(joints))
+    expected = {
+        "joint_pos_offsets": [pose[joints.index(name)] for name in names],
+        "joint_vel_offsets": [0.0] * len(names),
+    }
+    for key, values in expected.items():
+        if not given(entry, key):
+            continue
+        stated = entry.raw(key)
+        stated = stated[0] if isinstance(stated, list) and stated and isinstance(stated[0], list) else stated
+        fits = isinstance(stated, list) and len(stated) == len(values) and all(map(is_number, stated))
+        if not fits or any(abs(a - b) > _CLOSE for a, b in zip(stated, values, strict=True)):
+            entry.fail(key, found=show(stated), expected=f"{show(values)}, the default of these joints")
