@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from edgert.contract.spec import CommandSpec, Range
+from edgert.contract.spec import Range
 from edgert.errors import ContractError, RobotError, UnsupportedError
 from edgert.sim.batch import check_count
 from edgert.tables import MAX_MAGNITUDE, is_number
-from edgert.task.draws import middle_goal
-from edgert.task.task import GoalSampling, Randomisation, Task
+from edgert.task.commands import asked
+from edgert.task.task import Randomisation, Task
 from edgert.task.trials import FRICTION, GAINS, MAX_PUSH_M_S
 
 MAX_WORLDS: Final = 1_000_000
 MAX_SECONDS: Final = 86_400.0
-DEFAULT_TWIST: Final = (0.5, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,25 +152,13 @@ def described(randomise: Randomisation) -> dict[str, Any]:
 
 def command_of(options: RolloutOptions, task: Task, notes: list[str]) -> tuple[float, ...] | None:
     """What every world is asked for; None where the task draws commands, or takes none. An assumption is noted."""
-    spec = task.contract.command
-    if spec is None or options.command is not None or task.command is not None:
-        return options.command  # Worlds refuses one that a task does not take
-    command = default_command(spec, task)
-    notes.append(
-        f"the scene draws no commands: every world is asked for {', '.join(f'{value:g}' for value in command)}"
-    )
-    return command
-
-
-def default_command(spec: CommandSpec, task: Task | None) -> tuple[float, ...]:
-    """What is asked for if nobody says: a slow walk, or the middle of the task's or of the trained positions."""
-    if spec.kind == "twist":
-        return DEFAULT_TWIST
-    if task is not None and isinstance(task.command, GoalSampling):
-        return middle_goal(task.command)
-    if None in spec.ranges:
-        raise ContractError("the policy aims at a position, and none is given", hint="Name one: --command X Y Z, in m")
-    return tuple(0.5 * (bounds[0] + bounds[1]) for bounds in spec.ranges if bounds is not None)
+    command = asked(task, options.command)
+    if command is None:
+        return None
+    if options.command is None:
+        shown = ", ".join(f"{value:g}" for value in command)
+        notes.append(f"the scene draws no commands: every world is asked for {shown}")
+    return tuple(command)
 
 
 def _numbers(values: Any, length: int) -> bool:

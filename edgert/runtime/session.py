@@ -24,7 +24,7 @@ from edgert.robot import SimRobot
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
 from edgert.rollout.log import finished
-from edgert.rollout.options import check_command, check_seconds, check_seed, default_command
+from edgert.rollout.options import check_command, check_seconds, check_seed
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
 from edgert.runtime import summary
@@ -34,6 +34,7 @@ from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
 from edgert.sim.actuators import Actuators
 from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene, build, drive_summary, physics_steps
+from edgert.task.commands import default_command
 from edgert.task.draws import ResetDraws, spread
 from edgert.task.notes import beginning, differences, meaning, outside, overrides
 from edgert.task.place import default_sim, place_of

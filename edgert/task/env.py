@@ -25,7 +25,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from edgert.errors import UnsupportedError
+from edgert.policy import LoadedPolicy
 from edgert.sim.batch import check_count
+from edgert.task.commands import asked
+from edgert.task.place import place_of
 from edgert.task.task import Task, load_task
 from edgert.task.worlds import Worlds
 
@@ -50,17 +53,35 @@ def _check_render_mode(render_mode: str | None) -> None:
         raise UnsupportedError("the environments do not render", found=f"render_mode {render_mode!r}", expected="None")
 
 
+def _task(sim: str | Path, policy: str | Path | LoadedPolicy | None, contract: str | Path | None) -> Task:
+    """The task of a sim, under the contract of a policy if one is named."""
+    if policy is None:
+        if contract is not None:
+            raise UnsupportedError(
+                "a contract needs its policy", found=f"contract {contract}", hint="Name it: policy=…"
+            )
+        return load_task(sim)
+    place = place_of(sim)
+    if not isinstance(policy, LoadedPolicy):
+        policy = place.load(policy, None if contract is None else Path(contract), None)
+    elif contract is not None:
+        raise UnsupportedError("a loaded policy has its contract", found=f"contract {contract}", hint="Leave it out")
+    return place.under(policy.contract, None)
+
+
 class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
     """`num_envs` worlds of a bundled sim (by name) or of a task of your own (by path).
 
     Args:
         num_envs: number of worlds.
-        sim: name of a bundled sim, or a folder with a `task.toml`.
+        sim: name of a bundled sim, or a folder with a `task.toml`; with a `policy` also a scene (.xml).
         max_episode_steps: truncate episodes after fewer steps than the task's episode has.
         autoreset_mode: NEXT_STEP, SAME_STEP or DISABLED, as Gymnasium defines them.
         randomise: draw the task's randomisation at each reset.
         command: a fixed command instead of drawn ones.
         nthread: physics threads, 0: one per CPU.
+        policy: whose contract counts instead of the task's own: a file, a bundled one's name, or one that is loaded.
+        contract: a policy.toml of your own for it.
         render_mode: None, the only one there is.
 
     Attributes:
@@ -81,13 +102,17 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         randomise: bool = True,
         command: Sequence[float] | None = None,
+        policy: str | Path | LoadedPolicy | None = None,
+        contract: str | Path | None = None,
         nthread: int = 0,
         render_mode: str | None = None,
     ) -> None:
         _check_render_mode(render_mode)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.task = load_task(sim)
-        self.worlds = Worlds(self.task, num_envs, nthread=nthread, randomise=randomise, command=command)
+        self.task = _task(sim, policy, contract)
+        self.worlds = Worlds(
+            self.task, num_envs, nthread=nthread, randomise=randomise, command=asked(self.task, command)
+        )
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
@@ -278,11 +303,13 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         sim: str | Path = "quadruped",
         randomise: bool = True,
         command: Sequence[float] | None = None,
+        policy: str | Path | LoadedPolicy | None = None,
+        contract: str | Path | None = None,
         render_mode: str | None = None,
     ) -> None:
         _check_render_mode(render_mode)
-        self.task = load_task(sim)
-        self.worlds = Worlds(self.task, 1, nthread=1, randomise=randomise, command=command)
+        self.task = _task(sim, policy, contract)
+        self.worlds = Worlds(self.task, 1, nthread=1, randomise=randomise, command=asked(self.task, command))
         self.observation_space, self.action_space = _spaces(self.worlds)
         self.render_mode = render_mode
         self._seeded = False
