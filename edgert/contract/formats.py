@@ -92,6 +92,7 @@ FORMATS: Final = Registry(
         "beyondmimic": "edgert.contract.beyondmimic:BEYONDMIMIC",
         "mjlab": "edgert.contract.mjlab:MJLAB",
         "holosoma": "edgert.contract.holosoma:HOLOSOMA",
+        "exploy": "edgert.contract.exploy:EXPLOY",
     },
 )
 _FAULTS: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)

@@ -95,7 +95,7 @@ def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
         _motion(found, values, draft, names, anchored=any(term["name"] in _ANCHORED for term in terms))
     elif any(term["name"] == "command" for term in terms):
         draft.document["command"] = {"kind": "twist"}
-    sizes = TermSizes(njoint=len(names), nact=nact, ncommand=3, nphase=0, **({"nmotion": 1} if motion else {}))
+    sizes = TermSizes(njoint=len(names), nact=nact, ncommand=3, nphase=0, nmotion=1 if motion else 0)
     check_sizes(found, observed, terms, sizes)
     draft.document["inputs"] = {observed: {"terms": [dict(term) for term in terms]}}
     return draft
