@@ -99,6 +99,12 @@ class OnnxPolicy(Closes):
         self._closed = False
         specs = contract.networks or (NetworkSpec(name=MODEL),)
         wanted = _wanted_outputs(contract, specs)
+        unused = [spec.name for spec, outputs in zip(specs, wanted, strict=True) if not outputs]
+        if unused:
+            raise ContractError(
+                f"nothing uses what network '{unused[0]}' of policy {self.name} gives",
+                expected="one of its outputs in [action] output, or in a term network_output",
+            )
         obs: dict[str, npt.NDArray[Any]] = {}
         out: dict[str, npt.NDArray[Any]] = {}
         left_out: list[str] = []
