@@ -31,7 +31,7 @@ def affine_model(inputs: dict[str, int], outputs: dict[str, np.ndarray], *, batc
 
 
 def counting_model() -> onnx.ModelProto:
-    """count = n_out = n_in + 1: how often it ran since its reset; it also looks at obs[., 1], to have an observation."""
+    """count = n_out = n_in + 1: how often it ran since its reset; it looks at obs[., 1] in vain."""
     nodes = [
         helper.make_node("Mul", ["obs", "zero"], ["nothing"]),
         helper.make_node("Add", ["n_in", "one"], ["more"]),
