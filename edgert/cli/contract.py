@@ -20,7 +20,7 @@ _IN_COLUMNS = ("name", "dim", "scale", "offset", "clip")
 def tables(
     contract: Contract, *, noise: Mapping[str, float] | None = None, also: Sequence[tuple[str, str]] = ()
 ) -> Iterator[RenderableType]:
-    """The single fields, the terms of each input, the joints.
+    """The single fields, then the details.
 
     Args:
         contract: what to show.
@@ -36,6 +36,11 @@ def tables(
         elif key not in _OWN_TABLE and value != "":
             rows.append((key, value_text(value)))
     yield facts([*rows, *also])
+    yield from details(contract, noise)
+
+
+def details(contract: Contract, noise: Mapping[str, float] | None = None) -> Iterator[RenderableType]:
+    """The terms of each input, and the joints."""
     for name, spec in contract.inputs.items():
         ticks = f", the latest {spec.history} ticks {spec.layout} by {spec.layout}" if spec.history > 1 else ""
         yield "\n" + plain(f"input {name}: {spec.dim} numbers{ticks}, each clip(raw × scale + offset)")

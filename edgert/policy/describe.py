@@ -13,6 +13,7 @@ from edgert.errors import one_line
 from edgert.files import regular_size
 from edgert.policy.graph import dtype_name, nodes
 from edgert.policy.model import PolicyFile
+from edgert.policy.protos import onnx_protos
 
 MAX_LISTED: Final = 100
 """Most inputs, outputs, operator types or metadata keys that are named."""
@@ -26,9 +27,7 @@ def describe_model(file: PolicyFile) -> dict[str, Any]:
     Parameters are the numbers in floating-point tensors of the graph, its subgraphs and its functions: initializers
     and constants, a normaliser's among them.
     """
-    import onnx
-
-    model = onnx.load_model_from_string(file.data)
+    model = onnx_protos().ModelProto.FromString(file.data)
     weights = {tensor.name for tensor in model.graph.initializer}
     all_nodes = [node for graph in (model.graph, *model.functions) for node in nodes(graph)]
     operators = Counter(_name(f"{node.domain}:{node.op_type}" if node.domain else node.op_type) for node in all_nodes)
@@ -108,9 +107,8 @@ def _initializers(graph: Any) -> Iterator[Any]:
 
 def _size(tensor: Any) -> int:
     """How many floating-point numbers a tensor holds, by its shape; the data may lie elsewhere."""
-    import onnx
-
-    if tensor.data_type not in {getattr(onnx.TensorProto, name) for name in _FLOATS}:
+    kinds = onnx_protos().TensorProto
+    if tensor.data_type not in {getattr(kinds, name) for name in _FLOATS}:
         return 0
     count = 1
     for dim in tensor.dims:

@@ -17,6 +17,7 @@ from edgert.contract.formats import Evidence, Reading, choose_format, files_of, 
 from edgert.contract.recurrent import state_pairs
 from edgert.contract.spec import Contract
 from edgert.contract.writing import SCHEMA
+from edgert.errors import EdgertError
 from edgert.policy.fit import check_fit, misfits
 from edgert.policy.judge import ASSUMED_HZ, Missing, MissingFactsError, check_plausible, missing_facts
 from edgert.policy.model import PolicyFile, read_policy
@@ -78,15 +79,30 @@ class Facts:
             ContractError: it is malformed, its values cannot be meant, or it is not this model's.
             UnsupportedError: the model cannot be run as a policy.
         """
-        for misfit in misfits(self.document, self.provenance, self.file):
-            raise misfit
-        refusal = self.refusal()
-        if refusal is not None:
-            raise refusal
-        contract = parse_contract(self.document, " over ".join(reversed(self.sources)), self.provenance)
-        check_plausible(contract, str(self.file.path))
-        check_fit(contract, self.file)
+        contract, unfit = self.judged()
+        refusals = (*unfit, self.refusal() if contract is None else None)
+        for refusal in refusals:
+            if refusal is not None:
+                raise refusal
+        assert contract is not None
         return contract
+
+    def judged(self) -> tuple[Contract | None, tuple[EdgertError, ...]]:
+        """The contract, None where facts are missing, and every other reason for which the policy is refused.
+
+        Raises:
+            ContractError: the contract is malformed.
+        """
+        unfit: list[EdgertError] = list(misfits(self.document, self.provenance, self.file))
+        if self.missing():
+            return None, tuple(unfit)
+        contract = parse_contract(self.document, " over ".join(reversed(self.sources)), self.provenance)
+        for check in (check_plausible, check_fit):
+            try:
+                check(contract, self.file)
+            except EdgertError as error:
+                unfit.append(error)
+        return contract, tuple(unfit)
 
 
 def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wanted: str | None) -> Facts:

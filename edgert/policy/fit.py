@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from edgert.contract.spec import Contract
-from edgert.errors import ContractError, UnsupportedError
+from edgert.errors import ContractError, EdgertError, UnsupportedError
 from edgert.policy.model import PolicyFile
+from edgert.policy.refusals import check_operators
 
 Shape = tuple[int | str | None, ...]
 
@@ -29,9 +30,13 @@ _STATE: Final = re.compile(r"(h|c|hx|cx|hidden|cell|state|memory|lstm|gru|rnn)(?
 """How the inputs of a memory are called, at their beginning."""
 
 
-def misfits(document: Mapping[str, Any], provenance: Mapping[str, str], file: PolicyFile) -> Iterator[ContractError]:
+def misfits(document: Mapping[str, Any], provenance: Mapping[str, str], file: PolicyFile) -> Iterator[EdgertError]:
     """Every reason for which a model cannot be run as a policy, whatever the missing facts are."""
     where = f"policy {file.path}"
+    try:
+        check_operators(file)
+    except UnsupportedError as error:
+        yield error
     for name, shape in file.input_shapes.items():
         if 0 in shape:
             yield ContractError(

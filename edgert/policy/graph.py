@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from edgert.policy.protos import onnx_protos
+
 KNOWN_DOMAINS: Final = frozenset(
     ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training")
 )
@@ -27,15 +29,14 @@ def nodes(graph: Any) -> Iterator[Any]:
 
 def dtype_name(value: Any) -> str:
     """The type of an input or output as numpy calls it; "sequence" and the like for what is no tensor."""
-    import onnx
-
+    protos = onnx_protos()
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         return str(kind or "unknown").removesuffix("_type")
     element = value.type.tensor_type.elem_type
-    if element not in onnx.TensorProto.DataType.values():
+    if element not in protos.TensorProto.DataType.values():
         return f"unknown type {element}"
-    name = str(onnx.TensorProto.DataType.Name(element))
+    name = str(protos.TensorProto.DataType.Name(element))
     return {"FLOAT": "float32", "DOUBLE": "float64"}.get(name, name.lower())
 
 

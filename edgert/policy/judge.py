@@ -122,12 +122,12 @@ def _missing(document: Mapping[str, Any], file: PolicyFile) -> Iterator[Missing]
             yield Missing(field, _OF_SECTION[field])
 
 
-def check_plausible(contract: Contract, where: str) -> None:
+def check_plausible(contract: Contract, file: PolicyFile) -> None:
     """Refuse gains and scales that an exporter wrote in place of the real ones; what the user states is taken.
 
     Args:
         contract: with its provenance.
-        where: how messages call the policy.
+        file: the model, for messages.
 
     Raises:
         ContractError: they cannot be meant.
@@ -144,7 +144,7 @@ def check_plausible(contract: Contract, where: str) -> None:
     sources = {contract.provenance.get(field, "default") for field in fields} if wrong else set()
     if any(not is_users(source) for source in sources):
         raise ContractError(
-            f"policy {where} states values that cannot be meant",
+            f"policy {file.path} states values that cannot be meant",
             found=f"{wrong} ({', '.join(sorted(sources))})",
             expected="those that it was trained with",
             hint=f"Write {' and '.join(fields)} into policy.toml; docs/policy-toml.md shows how",

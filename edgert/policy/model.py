@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from edgert.errors import IntegrityError, importing
+from edgert.errors import IntegrityError
 from edgert.files import read_regular, regular_size
 from edgert.policy.graph import custom_operators, dtype_name, forgetful_nodes
+from edgert.policy.protos import onnx_protos
 
 MAX_MODEL_BYTES: Final = 2**31 - 1
 """Largest `.onnx` that protobuf can hold."""
@@ -124,9 +125,8 @@ def _shape(entry: Any) -> tuple[int | str | None, ...]:
 
 
 def _parse(path: Path, data: bytes) -> Any:
-    with importing("onnx", install="Run: pip install edgert"):
-        import onnx
-        from google.protobuf.message import DecodeError
+    protos = onnx_protos()
+    from google.protobuf.message import DecodeError
 
     if not data:
         raise IntegrityError(f"policy {path} is empty", expected="an ONNX model")
@@ -134,7 +134,7 @@ def _parse(path: Path, data: bytes) -> Any:
         if sign.match(data[:_SIGN_BYTES]):
             raise IntegrityError(f"policy {path} is {what}", expected="an ONNX model", hint=hint)
     try:
-        model = onnx.load_model_from_string(data)
+        model = protos.ModelProto.FromString(data)
     except (DecodeError, ValueError) as error:
         raise IntegrityError(
             f"policy {path} is not an ONNX model, or a truncated one",
@@ -168,10 +168,9 @@ def _check_texts(messages: list[Any], path: Path) -> None:
 
 
 def _external_files(messages: list[Any], path: Path) -> Iterator[str]:
-    import onnx
-
+    kind = onnx_protos().TensorProto
     for tensor in messages:
-        if not isinstance(tensor, onnx.TensorProto) or tensor.data_location != onnx.TensorProto.EXTERNAL:
+        if not isinstance(tensor, kind) or tensor.data_location != kind.EXTERNAL:
             continue
         places = {entry.key: entry.value for entry in tensor.external_data}
         if len(places) != len(tensor.external_data):

@@ -113,9 +113,9 @@ def test_a_policy_with_its_contract(capsys):
     assert "FL_thigh_joint 0.9 35 0.8 0.25 0.9" in lines
     assert "0 base_lin_vel 3 2 0 – m/s, frame body, point origin" in lines
     assert [line for line in lines if line.startswith("9 command 3 2, 2, 1 0 – m/s")] != []
-    assert "command.vx_m_s -0.6, 1.1" in lines
-    assert "phase.hz 2" in lines
-    assert [line for line in lines if line.startswith("metadata ") and " joints.kp, " in line] != []
+    assert "command.vx_m_s -0.6, 1.1 m/s metadata stated" in lines
+    assert "phase.hz 2 Hz metadata stated" in lines
+    assert "joints.names 12: FL_hip_joint … RR_calf_joint metadata stated" in lines
 
 
 def test_sidecar_and_user_are_told_from_metadata(capsys, tmp_path):
@@ -150,14 +150,29 @@ def test_every_field_of_a_term_is_shown(capsys, tmp_path):
 
 def test_a_model_without_a_contract_is_described_all_the_same(capsys, tmp_path):
     path = save(linear_model(), tmp_path / "policy.onnx")
-    report = report_of(capsys, "inspect", str(path))
+    code, out, said = ran(capsys, "inspect", str(path), "--json")
+    assert (code, said) == (0, "nothing says at which rate the policy runs: assumed 50 Hz (control_hz)\n")
+    report = json.loads(out)
     assert report["contract"] is None
     assert report["contract_sha256"] is None
     assert report["contract_missing"].startswith(f"policy {path} does not say what its numbers mean: found no ")
     assert report["parameters"] == 50 * 12 + 12
-    code, out, err = ran(capsys, "inspect", str(path))
-    assert (code, err) == (0, "")
-    assert f"contract  none: {report['contract_missing']}" in out
+    assert report["missing"] == [
+        {"field": "joints.names", "what": "the joints in the policy's order"},
+        {"field": "joints.default_pos", "what": "the default pose, rad"},
+        {"field": "joints.kp", "what": "N·m/rad"},
+        {"field": "joints.kd", "what": "N·m·s/rad"},
+        {"field": "inputs.obs.terms", "what": "what its 50 numbers are, in their order"},
+    ]
+    assert report["assumed"] == [{"field": "control_hz", "source": "assumed 50 Hz"}]
+    assert (report["doubtful"], report["unfit"], report["notes"]) == ([], [], [said.strip()])
+    code, out, _ = ran(capsys, "inspect", str(path))
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "incomplete 5 facts are missing: write them into policy.toml beside it" in lines
+    assert "action.output actions model: its only output stated" in lines
+    assert "control_hz 50 Hz assumed 50 Hz assumed" in lines
+    assert "inputs.obs.terms – – missing: what its 50 numbers are, in their order" in lines
     assert "612 parameters, 1 nodes: 1 Gemm" in out
     assert report.keys() == report_of(capsys, "inspect", "quadruped").keys()
 
@@ -198,7 +213,8 @@ def test_columns_stay_whole_in_a_narrow_terminal(capsys, tmp_path, monkeypatch):
 
 def test_real_policies_of_others(capsys, shared, tmp_path):
     path = shared / "policies/unitree_go1_playground/go1_policy.onnx"
-    assert report_of(capsys, "inspect", str(path))["contract"] is None
+    code, out, _ = ran(capsys, "inspect", str(path), "--json")
+    assert (code, json.loads(out)["contract"]) == (0, None)
     (tmp_path / "go1.toml").write_text(GO1_TOML)
     report = report_of(capsys, "inspect", str(path), "--contract", str(tmp_path / "go1.toml"))
     assert report["contract"]["robot"] == "unitree_go1"
