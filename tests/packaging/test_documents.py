@@ -62,7 +62,7 @@ def keys(value: object, *, free: tuple[str, ...]) -> set[str]:
     return {*value, *(key for name, entry in value.items() if name not in free for key in keys(entry, free=free))}
 
 
-NAMES_AS_KEYS = ("contract", "contract_provenance", "opsets", "operators", "left_out", "packages", "task")
+NAMES_AS_KEYS = ("contract", "contract_provenance", "value", "opsets", "operators", "left_out", "packages", "task")
 """Objects whose keys are names, or are explained by another document."""
 
 

@@ -75,7 +75,8 @@ def test_the_commands_do_what_the_page_says(checkout: Path, capsys: pytest.Captu
     }  # fmt: skip
     assert "cartpole/policy.onnx" in said["edgert policy inspect models/cartpole/policy.onnx"]
     for line in ("edgert policy inspect balance.onnx", "edgert run policy balance.onnx --sim sims/cartpole"):
-        assert "a model that takes obs[n, 4] and gives actions" in said[line]
+        assert "inputs.obs.terms" in said[line]
+        assert "what its 4 numbers are, in their order" in said[line]
 
 
 def test_four_numbers_balance_for_a_thousand_steps(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
