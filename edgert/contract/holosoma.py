@@ -79,9 +79,7 @@ class Holosoma:
         terms = _terms(found, config, draft)
         phases = _phase(config, draft, terms) if not tracks else 0
         if terms:
-            sizes = TermSizes(
-                njoint=len(names), nact=nact, ncommand=3, nphase=phases, nmotion=1 if tracks else 0
-            )
+            sizes = TermSizes(njoint=len(names), nact=nact, ncommand=3, nphase=phases, nmotion=1 if tracks else 0)
             check_sizes(found, _observation(found), terms, sizes)
         return draft.reading(SOURCE)
 
