@@ -18,7 +18,10 @@ class EdgertError(Exception):
         found: what was there, or "" when that says nothing.
         expected: what would have been right, or "".
         hint: the next step for the user, or "".
+        line_chars: longest part of the line; a kind of error that has to list everything has a larger one.
     """
+
+    line_chars = 600
 
     def __init__(self, what: str, *, found: object = "", expected: object = "", hint: str = "") -> None:
         self.what = what
@@ -29,7 +32,9 @@ class EdgertError(Exception):
 
     def _line(self) -> str:
         details = [
-            f"{label} {one_line(text)}" for label, text in (("found", self.found), ("expected", self.expected)) if text
+            f"{label} {one_line(text, self.line_chars)}"
+            for label, text in (("found", self.found), ("expected", self.expected))
+            if text
         ]
         line = one_line(self.what) + (": " + ", ".join(details) if details else "")
         return f"{line}. {one_line(self.hint)}" if self.hint else line
@@ -59,18 +64,14 @@ class RobotError(EdgertError):
     """A body, simulated or real, cannot do what the policy needs, or its scene cannot be used."""
 
 
-_LINE_CHARS = 600
-"""A message is a line, not a dump: longer parts are cut in the middle."""
-
-
-def one_line(text: str) -> str:
-    """Any text as one printable line of bounded length, whatever file it came from."""
+def one_line(text: str, limit: int = EdgertError.line_chars) -> str:
+    """Any text as one printable line, whatever file it came from; a longer one than `limit` is cut in the middle."""
     line = " ".join(text.split())
     if not line.isprintable():  # names out of files may hold terminal controls, or surrogates that no stream encodes
         line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    if len(line) <= _LINE_CHARS:
+    if len(line) <= limit:
         return line
-    half = _LINE_CHARS // 2
+    half = limit // 2
     return f"{line[:half]} … {line[-half:]}"
 
 

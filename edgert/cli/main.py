@@ -132,10 +132,14 @@ def _open_standard_streams() -> None:
     os.close(descriptor)
 
 
+_MESSAGE_CHARS = 6_000
+"""Longest message: errors bound their own parts, and one that lists every missing fact has much to say."""
+
+
 def say(text: str) -> None:
     """One line on stderr, with nothing in it that a terminal would obey: names come from files of strangers."""
     with suppress(OSError):  # nobody listens; the exit code still tells
-        click.echo(one_line(text), err=True)
+        click.echo(one_line(text, _MESSAGE_CHARS), err=True)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ trainer left, and on top the user's `policy.toml`. `load_policy` makes a contrac
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,11 +62,12 @@ class Facts:
         missing = self.missing()
         if not missing:
             return None
-        known: dict[str, list[str]] = {}
-        for field, source in self.provenance.items():
-            if not source.startswith(_FROM_MODEL) and field != "schema":
-                known.setdefault(source, []).append(field)
-        found = "; ".join(f"{', '.join(fields)} ({source})" for source, fields in known.items())
+        known = Counter(
+            source
+            for field, source in self.provenance.items()
+            if not source.startswith(_FROM_MODEL) and field != "schema"
+        )
+        found = ", ".join(f"{count} fact{'s' if count > 1 else ''} from {source}" for source, count in known.items())
         nothing = f"no '{METADATA_KEY}' metadata, no {OWN} and no file of a known trainer beside it"
         return MissingFactsError(
             missing, path=self.file.path, sidecar=self.sidecar, found=found if self.sources else nothing

@@ -63,6 +63,8 @@ class Missing:
 class MissingFactsError(ContractError):
     """The model is sound, but nothing says all that its numbers mean; `missing` lists what is not said."""
 
+    line_chars = 4_000
+
     def __init__(self, missing: tuple[Missing, ...], *, path: Path, sidecar: Path, found: str) -> None:
         self.missing = missing
         super().__init__(

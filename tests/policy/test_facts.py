@@ -75,7 +75,7 @@ def test_what_is_known_is_told_with_its_source(tmp_path: Path, trainer: Trainer)
     (tmp_path / "mine.toml").write_text("schema = 1\n[joints]\nkd = 1\n")
     error = missing(path, contract_path=tmp_path / "mine.toml")
     assert [fact.field for fact in error.missing] == ["joints.default_pos", "inputs.obs.terms"]
-    assert error.found == "control_hz, joints.names, joints.kp (theirs.yaml); joints.kd (user (mine.toml))"
+    assert error.found == "3 facts from theirs.yaml, 1 fact from user (mine.toml)"
     assert "Write that into " + str(tmp_path / "mine.toml") in error.hint
 
 
@@ -168,3 +168,13 @@ def test_a_broken_file_of_another_format_does_not_count(tmp_path: Path, trainer:
     path = save(linear_model(), tmp_path / "policy.onnx")
     (tmp_path / "deploy.yaml").write_text("[")
     assert load_policy(path).notes == ("format theirs: a test", "so it is")
+
+
+def test_no_missing_fact_is_cut_out_of_a_long_list(tmp_path: Path) -> None:
+    names = [f"a_rather_long_name_of_an_input_{number}" for number in range(30)]
+
+    def further(model: onnx.ModelProto) -> None:
+        model.graph.input.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 7]) for name in names)
+
+    text = str(missing(save(linear_model(change=further), tmp_path / "policy.onnx")))
+    assert all(f"inputs.{name}.terms (what its 7 numbers are, in their order)" in text for name in names)
