@@ -33,7 +33,11 @@ def read_motion(table: Table, joints: tuple[str, ...]) -> MotionSpec:
         joints=table.names("joints", joints),
         bodies=bodies,
         anchor=anchor,
-        quat_order=cast(QuatOrder, table.text("quat_order", "wxyz", choices=get_args(QuatOrder))),
+        # Retargeted motions come as CSV with the root's quaternion xyzw; trainers' arrays are wxyz.
+        quat_order=cast(
+            QuatOrder,
+            table.text("quat_order", "xyzw" if file.lower().endswith(".csv") else "wxyz", choices=get_args(QuatOrder)),
+        ),
         loop=table.flag("loop", False),
     )
     table.close()

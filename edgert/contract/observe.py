@@ -11,6 +11,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from edgert.contract.action import action_map
+from edgert.contract.motion import ANCHORED, MotionState
 from edgert.contract.spec import Contract, InputSpec, ObservationTerm
 from edgert.contract.state import Array, RobotState
 from edgert.contract.terms import Term, TermInputs, load_term
@@ -91,7 +92,7 @@ def make_term_inputs(
     phase_rad: Array,
     xp: Any,
     step: Array | None = None,
-    motion: Any = None,
+    motion: MotionState | None = None,
 ) -> TermInputs:
     """`TermInputs` with the contract's constants, in the dtype and on the device of `last_action`.
 
@@ -153,6 +154,12 @@ def check_state(contract: Contract, state: RobotState, body: str) -> None:
                         found=f"a sensor of {width}",
                         expected=f"one of {kind.sensor_dim} numbers",
                     )
+            if term.name in ANCHORED and not state.body_quat:
+                anchor = contract.motion.anchor if contract.motion is not None else ""
+                raise ContractError(
+                    f"term '{term.name}' of input '{name}' needs the pose of its anchor, which {body} does not tell",
+                    found=f"no pose of {anchor or 'the base'}",
+                )
             if term.point != "origin" and term.point not in state.points:
                 raise ContractError(
                     f"term '{term.name}' of input '{name}' refers to a point that {body} does not have",

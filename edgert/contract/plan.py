@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.contract.history import History
+from edgert.contract.motion_terms import motion_of
 from edgert.contract.observe import affine
 from edgert.contract.spec import Contract, ObservationTerm, PhaseSpec
 from edgert.contract.terms import TermInputs, load_term
@@ -210,6 +211,73 @@ def _phases(functions: tuple[Callable[[float], float], ...]) -> Callable[[Observ
     return compile_phase
 
 
+def _motion(*tables: str) -> Callable[[ObservationTerm, TermInputs, Floats], Writer]:
+    """Copy the rows of a reference motion, one after the other."""
+
+    def compile_motion(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
+        motion = motion_of(inputs, term)
+        rows = [getattr(motion, table)[0] for table in tables]
+        if len(rows) == 1:
+            return _copy(rows[0], slot)
+        (first, second), middle = rows, len(rows[0])
+        low, high = slot[:middle], slot[middle:]
+
+        def write() -> None:
+            low[:] = first
+            high[:] = second
+
+        return write
+
+    return compile_motion
+
+
+def _motion_anchor_pos_b(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
+    motion, state = motion_of(inputs, term), inputs.state
+    pos, quat = state.body_pos[motion.anchor][0], state.body_quat[motion.anchor][0]
+    wanted = motion.anchor_pos[0]  # type: ignore[index]
+    apart, subtract = np.zeros(3), np.subtract
+
+    def write() -> None:
+        subtract(wanted, pos, out=apart)
+        slot[0], slot[1], slot[2] = rotate_to_body(quat.tolist(), apart.tolist())
+
+    return write
+
+
+def _motion_anchor_ori_b(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
+    motion = motion_of(inputs, term)
+    wanted, quat = motion.anchor_quat[0], inputs.state.body_quat[motion.anchor][0]  # type: ignore[index]
+
+    def write() -> None:
+        (a, b, c, d), (e, f, g, h) = quat.tolist(), wanted.tolist()
+        w, x = a * e + b * f + c * g + d * h, a * f - b * e - c * h + d * g
+        y, z = a * g + b * h - c * e - d * f, a * h - b * g + c * f - d * e
+        slot[:] = (
+            1.0 - 2.0 * (y * y + z * z),
+            2.0 * (x * y - w * z),
+            2.0 * (x * y + w * z),
+            1.0 - 2.0 * (x * x + z * z),
+            2.0 * (x * z - w * y),
+            2.0 * (y * z + w * x),
+        )
+
+    return write
+
+
+def _time_step(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
+    return _copy(motion_of(inputs, term).frame, slot)
+
+
+def _motion_phase(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
+    motion = motion_of(inputs, term)
+    frame, last = motion.frame, motion.frames - 1
+
+    def write() -> None:
+        slot[0] = frame.item() / last
+
+    return write
+
+
 def rotate_to_body(quat: list[float], vector: list[float]) -> tuple[float, float, float]:
     """`terms.rotate_to_body` for one robot: a world vector (3,) in the body frame of `quat` (4,) wxyz."""
     (w, x, y, z), (a, b, c) = quat, vector
@@ -253,4 +321,11 @@ _COMPILED: dict[str, Callable[[ObservationTerm, TermInputs, Floats], Writer | No
     "phase": _phases((sin, cos)),
     "sin_phase": _phases((sin,)),
     "cos_phase": _phases((cos,)),
+    "motion_joint_pos": _motion("joint_pos"),
+    "motion_joint_vel": _motion("joint_vel"),
+    "motion_command": _motion("joint_pos", "joint_vel"),
+    "motion_anchor_pos_b": _motion_anchor_pos_b,
+    "motion_anchor_ori_b": _motion_anchor_ori_b,
+    "motion_phase": _motion_phase,
+    "time_step": _time_step,
 }

@@ -29,6 +29,8 @@ class RobotState:
     base_quat: Array | None = None  # (nworld, 4) wxyz, body to world
     base_lin_vel: Array | None = None  # (nworld, 3) m/s, world frame, at the base origin
     base_ang_vel: Array | None = None  # (nworld, 3) rad/s, base frame
+    body_pos: Mapping[str, Array] = field(default_factory=dict)  # name: (nworld, 3) m, world; "" is the base
+    body_quat: Mapping[str, Array] = field(default_factory=dict)  # name: (nworld, 4) wxyz, body to world
     sensors: Mapping[str, Array] = field(default_factory=dict)  # name: (nworld, dim), the sensor's own unit
     points: Mapping[str, Array] = field(default_factory=dict)
     """Offsets of named points from the base origin, base frame, m: (3,) or (nworld, 3). "com", "site:<name>"."""

@@ -17,6 +17,7 @@ from edgert.errors import ContractError, UnsupportedError
 from edgert.registry import Registry
 
 if TYPE_CHECKING:
+    from edgert.contract.motion import MotionState
     from edgert.contract.spec import ObservationTerm, PhaseSpec
 
 
@@ -33,7 +34,7 @@ class TermInputs:
     phase_offsets_rad: Array  # (nphase,) rad
     action: ActionMap
     step: Array  # (nworld,) control ticks since the episode began
-    motion: Any = None
+    motion: MotionState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

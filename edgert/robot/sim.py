@@ -15,6 +15,7 @@ import numpy as np
 from edgert.clock import Clock, MonotonicClock
 from edgert.closing import Closes
 from edgert.contract.command import JointCommand
+from edgert.contract.motion import tracked_bodies
 from edgert.contract.spec import Contract
 from edgert.contract.state import RobotState
 from edgert.errors import RobotError
@@ -41,7 +42,7 @@ class SimRobot(Closes):
         self.scene = scene
         self.sim = BatchSim(scene.model, 1, 1)
         self.timestep_s = self.sim.timestep_s
-        self.body = SimBody(self.sim, scene)
+        self.body = SimBody(self.sim, scene, tracked_bodies(contract))
         self._clock = clock or MonotonicClock()
         self._stamp = np.zeros(1, np.int64)
         self._state = replace(self.body.state, stamp_ns=self._stamp)

@@ -13,14 +13,24 @@ import mujoco
 import numpy as np
 
 from edgert.contract.state import RobotState, Source
+from edgert.sim.kinematics import BodyPoses, body_id
 from edgert.sim.protocol import Floats, Mask, Sim
 from edgert.sim.scene import Scene, base_points, sensor_slices
 
 
 class SimBody:
-    """State and actuation of the body of `scene` in every world of `sim`."""
+    """State and actuation of the body of `scene` in every world of `sim`.
 
-    def __init__(self, sim: Sim, scene: Scene) -> None:
+    Args:
+        sim: the worlds.
+        scene: that they are made of.
+        bodies: whose poses the state tells too, by name; "" is the base.
+
+    Raises:
+        RobotError: the scene has no such body.
+    """
+
+    def __init__(self, sim: Sim, scene: Scene, bodies: Sequence[str] = ()) -> None:
         self.sim = sim
         self.scene = scene
         qpos, qvel, sensordata, torque = (sim.view(name) for name in ("qpos", "qvel", "sensordata", "qfrc_actuator"))
@@ -37,6 +47,9 @@ class SimBody:
                 "base_lin_vel": qvel[:, dof : dof + 3],
                 "base_ang_vel": qvel[:, dof + 3 : dof + 6],
             }
+        hanging = [name for name in bodies if scene.base is None or body_id(scene, name) != body_id(scene, "")]
+        self._poses = BodyPoses(scene, qpos, hanging)
+        carried = [name for name in bodies if name not in hanging]
         self.state = RobotState(
             joint_names=scene.joints,
             joint_pos=joint_pos,
@@ -44,6 +57,8 @@ class SimBody:
             joint_torque=joint_torque,
             sensors={name: sensordata[:, where] for name, where in sensor_slices(scene.model).items()},
             points=base_points(scene),
+            body_pos=self._poses.pos | dict.fromkeys(carried, base.get("base_pos")),
+            body_quat=self._poses.quat | dict.fromkeys(carried, base.get("base_quat")),
             sources=_sources(scene),
             **base,
         )
@@ -60,9 +75,10 @@ class SimBody:
         return gathered
 
     def refresh(self) -> None:
-        """Bring gathered arrays up to date after the simulation moved; views need nothing."""
+        """Bring gathered arrays and poses up to date after the simulation moved; views need nothing."""
         for source, index, gathered in self._gathers:
             np.take(source, index, axis=1, out=gathered, mode="clip")  # "raise" would copy twice
+        self._poses.refresh()
 
     def settle(self, mask: Mask | None = None) -> None:
         """Fill the actuators' delay lines of the worlds of the mask with their present controls."""
