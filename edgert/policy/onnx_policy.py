@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.closing import Closes
+from edgert.contract.motion import Motion
 from edgert.contract.network_document import MODEL
 from edgert.contract.spec import Contract, InputSpec, NetworkSpec, output_place
 from edgert.contract.terms import load_term
@@ -18,6 +19,7 @@ from edgert.device.device import Device, find_device
 from edgert.errors import ContractError, UnsupportedError
 from edgert.policy.links import Link, links_of
 from edgert.policy.load import LoadedPolicy
+from edgert.policy.load_motion import load_motion
 from edgert.policy.model import PolicyFile
 from edgert.policy.network import OnnxNetwork, check_array
 from edgert.policy.onnx_model import Arrays, Mask, OnnxModel
@@ -82,9 +84,10 @@ class OnnxPolicy(Closes):
         runs: how often a network runs for one `act`: more than once if its batch is fixed to fewer rows.
         provider: the inference provider that runs it.
         left_out: outputs that `every_output` could not give, as "name: reason".
+        motion: the reference motion of a tracking policy.
 
     Raises:
-        ContractError: a model's inputs or the action are not those of the contract.
+        ContractError: a model's inputs, its motion or the action are not those of the contract.
         DeviceError, IntegrityError: onnxruntime or a model cannot be used.
     """
 
@@ -136,6 +139,7 @@ class OnnxPolicy(Closes):
                 self.obs, self.out = self._alone.obs, self._alone.out  # which it knows to be bound already
             self._made = not one_array
             self._ticks = np.zeros(nworld, np.int64)
+            self.motion: Motion | None = load_motion(loaded, self.device)
             self._resources = resources.pop_all()
 
     def act(self, obs: Arrays, out: Arrays) -> None:
