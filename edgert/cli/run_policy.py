@@ -55,6 +55,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="PD actuators with the contract's gains, or those of the scene.",
 )
+@click.option(
+    "--motion-loop/--no-motion-loop",
+    default=None,
+    help="Begin a reference motion again after its last frame, or hold that.  [default: as the contract says]",
+)
 @record_option
 @click.option("--video", type=FilePath(), metavar="FILE", help="Film the run, after it, into this .mp4 or .gif.")
 @json_option
@@ -74,7 +79,7 @@ def policy(as_json: bool, env: str | None, output: str | None, **values: Any) ->
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        names = ("sim", "contract", "wanted", "command", "video", "actuators", "real_time")
+        names = ("sim", "contract", "wanted", "command", "video", "actuators", "real_time", "motion_loop")
         refuse_beside("--env", names, "the environment decides, and runs as fast as it can")
         from edgert.cli.run_env import run_in_env
 

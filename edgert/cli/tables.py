@@ -38,6 +38,8 @@ def run_table(report: dict[str, Any]) -> str:
         table.add_row("walked", f"{_twist(report['mean_velocity'])} (mean of the second half)")
         table.add_row("distance", f"{report['distance_m']:.2f} m")
     metrics = report["metrics"]
+    if "motion" in report:
+        table.add_row("motion", plain(_motion(report["motion"], metrics)))
     table.add_row(
         "peaks", f"{metrics['peak_joint_vel_rad_s']:.1f} rad/s, {metrics['peak_torque_n_m']:.1f} N·m at the joints"
     )
@@ -56,6 +58,18 @@ def run_table(report: dict[str, Any]) -> str:
     table.add_row("ran on", plain(f"{report['device']} ({report['device_chip']}), {report['provider']}"))
     table.add_row("policy", plain(f"{report['policy']} sha256 {report['policy_sha256'][:12]}…"))
     return rendered(table)
+
+
+def _motion(motion: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+    """A reference motion, and how closely it was followed."""
+    end = "looped" if motion["loop"] else "held at its end"
+    text = f"{motion['frames']} frames, {motion['seconds']:.2f} s, {end}"
+    errors = [
+        f"{metrics[name]:.3f} {unit}"
+        for name, unit in (("joint_pos_error_rad", "rad at the joints"), ("anchor_pos_error_m", "m at the anchor"))
+        if metrics.get(name) is not None
+    ]
+    return f"{text}; off by {', '.join(errors)} (mean)" if errors else text
 
 
 def rendered(*parts: RenderableType) -> str:

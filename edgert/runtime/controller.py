@@ -13,6 +13,7 @@ import numpy as np
 
 from edgert.contract.action import action_map
 from edgert.contract.command import JointCommand
+from edgert.contract.motion import Motion, MotionPlayer, check_motion
 from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.plan import ObservationPlan, next_phase
 from edgert.contract.spec import POSITIONS
@@ -29,9 +30,17 @@ class Controller:
         state: the body's state, refreshed in place by `Robot.observe`.
         command: the operator's command, (vx m/s, vy m/s, wz rad/s); empty for a policy without one.
         body: how errors call the body.
+        motion: the reference motion of a tracking policy, at the pose of its anchor.
     """
 
-    def __init__(self, policy: Policy, state: RobotState, command: tuple[float, ...], body: str) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        state: RobotState,
+        command: tuple[float, ...],
+        body: str,
+        motion: Motion | None = None,
+    ) -> None:
         contract = policy.contract
         check_state(contract, state, body)
         if len(command) != (3 if contract.command is not None else 0):
@@ -48,6 +57,8 @@ class Controller:
         self._last_row = self._last[0]
         self._phase = np.zeros(1)
         self._step = np.zeros(1, np.int64)
+        check_motion(contract, motion)
+        self.player = None if motion is None else MotionPlayer(motion, state)
         inputs = make_term_inputs(
             contract,
             state,
@@ -56,6 +67,7 @@ class Controller:
             phase_rad=self._phase,
             xp=np,
             step=self._step,
+            motion=None if self.player is None else self.player.state,
         )
         self._plans = [ObservationPlan(contract, name, inputs, policy.obs[name]) for name in contract.inputs]
         self._map = action_map(contract.action, self._last, np)
@@ -90,9 +102,13 @@ class Controller:
         self._last[:] = 0.0
         self._phase[0] = 0.0
         self._step[0] = 0
+        if self.player is not None:
+            self.player.reset()
 
     def observe(self) -> None:
         """Write the observation of this instant into the policy's arrays."""
+        if self.player is not None:
+            self.player.refresh()
         for plan in self._plans:
             plan()
 
@@ -124,6 +140,8 @@ class Controller:
         for row, joints, numbers in self._sent:
             row[joints] = target[numbers]
         self._step[0] += 1
+        if self.player is not None:
+            self.player.advance()
         if self._gait is not None:
             self._phase[0] = next_phase(self._phase.item(), self._gait, self._dt, self.command[0])
         return True

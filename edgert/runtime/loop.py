@@ -64,6 +64,8 @@ class Trace:
     warnings: dict[str, int] = field(default_factory=dict)
     success: bool | None = None
     """Whether the task's criterion held to the end, for as long as it asks; None for a task without one."""
+    tracking: dict[str, float | None] = field(default_factory=dict)
+    """How far the body was from its reference motion; empty without one."""
     unrecorded: EdgertError | None = None
     """Why the run could not be recorded to its end."""
 

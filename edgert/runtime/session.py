@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import pi
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
 from edgert.closing import Closes
+from edgert.contract.motion import Motion
 from edgert.contract.spec import Contract
 from edgert.device import Device, find_device
 from edgert.errors import ContractError, EdgertError, UnsupportedError
@@ -31,7 +33,9 @@ from edgert.runtime import summary
 from edgert.runtime.controller import Controller
 from edgert.runtime.log import RunLog
 from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
+from edgert.runtime.tracking import TrackingError
 from edgert.sim.actuators import Actuators
+from edgert.sim.motion import anchored, extent, start_of
 from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene, build, drive_summary, physics_steps
 from edgert.task.commands import default_command
@@ -59,6 +63,8 @@ class RunOptions:
     actuators: Actuators = "contract"
     every_output: bool = False
     """Compute every output of the network, for recordings, not only the action."""
+    motion_loop: bool | None = None
+    """Begin the reference motion again after its last frame; None: as the contract says."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +85,8 @@ class Session(Closes):
     fall: FallRule | None
     start: tuple[Floats, Floats]
     """Initial qpos (nq,) and qvel (nv,)."""
+    motion: Motion | None = None
+    """The reference of a tracking policy, at the pose of its anchor."""
     notes: list[str] = field(default_factory=list)
     _resources: ExitStack = field(default_factory=ExitStack)
 
@@ -98,11 +106,15 @@ class Session(Closes):
         logs = [RunLog(self, sink) for sink in sinks]
 
         criterion = _Criterion(self.task, self.robot, self.controller, self.loaded.contract)
+        player = self.controller.player
+        tracking = None if player is None else TrackingError(self.robot.allocate(), player.state)
 
         def each(step: int, trace: Trace) -> None:
             for log in logs:
                 log.tick(step, trace)
             criterion.see()
+            if tracking is not None:
+                tracking.see()
             tick(step, trace)
 
         def finish(reason: str, outcome: str = "interrupted") -> None:
@@ -123,6 +135,7 @@ class Session(Closes):
         criterion.see()
         trace.success = criterion.met() if trace.outcome == "completed" else None
         trace.warnings = self.robot.warnings()
+        trace.tracking = {} if tracking is None else tracking.metrics()
         try:
             finish(trace.reason, trace.outcome)
         except EdgertError as error:
@@ -165,6 +178,7 @@ class Session(Closes):
             "real_time": options.real_time,
             "seed": options.seed,
             "control_hz": contract.control_hz,
+            **({} if self.motion is None else {"motion": self.motion.report()}),
         }
 
     def report(self, trace: Trace) -> dict[str, Any]:
@@ -187,7 +201,8 @@ class Session(Closes):
             "notes": self.notes,
             "physics_warnings": trace.warnings,
             **({} if trace.success is None else {"success": trace.success}),
-            "metrics": summary.metrics(trace, self.command if twist else (), motion.get("mean_velocity")),
+            "metrics": summary.metrics(trace, self.command if twist else (), motion.get("mean_velocity"))
+            | trace.tracking,
         }
         distance = self.goal_distance()
         if distance is not None:
@@ -269,7 +284,6 @@ def open_session(options: RunOptions) -> Session:
         *meaning(contract),
         drive_summary(scene, options.actuators),
         *scene.held.notes(),
-        beginning(scene, task),
     ]
     if options.sim is None and is_path(options.model):
         notes.append(f"no --sim is given: it runs in the bundled sim '{default_sim(options.model)}'")
@@ -279,8 +293,10 @@ def open_session(options: RunOptions) -> Session:
     with ExitStack() as resources:
         policy = resources.enter_context(OnnxPolicy(loaded, device, every_output=options.every_output))
         robot = resources.enter_context(SimRobot(scene, contract, gains_from_scene=options.actuators == "scene"))
-        start = _start(robot, scene, task, options.seed)
-        controller = Controller(policy, robot.allocate(), command, robot.name)
+        motion = _motion(options, policy, scene, notes)
+        start = _start(robot, scene, task, options.seed, motion)
+        notes.append(beginning(scene, task) if motion is None else f"starts in the first frame of {motion.source}")
+        controller = Controller(policy, robot.allocate(), command, robot.name, motion)
         warm_up(robot, controller, robot.allocate())
         return Session(
             options=options,
@@ -294,8 +310,9 @@ def open_session(options: RunOptions) -> Session:
             command=command,
             steps=steps,
             nstep=nstep,
-            fall=_fall_rule(task, scene, robot),
+            fall=_fall_rule(task, scene, robot, motion),
             start=start,
+            motion=motion,
             notes=notes,
             _resources=resources.pop_all(),
         )
@@ -323,9 +340,32 @@ def _command(options: RunOptions, contract: Contract, task: Task | None, notes: 
     return command
 
 
-def _start(robot: SimRobot, scene: Scene, task: Task | None, seed: int) -> tuple[Floats, Floats]:
-    """The initial state: as the task resets it; without a task exactly where the scene starts."""
+def _motion(options: RunOptions, policy: OnnxPolicy, scene: Scene, notes: list[str]) -> Motion | None:
+    """The reference motion at the pose of the robot's anchor."""
+    motion, spec, loop = policy.motion, policy.contract.motion, options.motion_loop
+    if motion is None or spec is None:
+        if loop is not None:
+            raise ContractError(
+                "this policy follows no reference motion",
+                found=f"--{'' if loop else 'no-'}motion-loop",
+                hint="Leave it out, or name the motion as [motion] in policy.toml",
+            )
+        return None
+    motion = anchored(motion, spec.anchor, scene)
+    motion = motion if loop is None else replace(motion, loop=loop)
+    notes += motion.notes
+    end = "begins again" if motion.loop else "is held at its last frame"
+    notes.append(f"{motion.source} takes {motion.seconds:g} s and {end}")
+    return motion
+
+
+def _start(robot: SimRobot, scene: Scene, task: Task | None, seed: int, motion: Motion | None) -> tuple[Floats, Floats]:
+    """The initial state: in a motion's first frame; else as the task resets it, or exactly where the scene starts."""
     qpos, qvel = robot.sim.view("qpos").copy(), robot.sim.view("qvel").copy()
+    if motion is not None:
+        start = start_of(scene, motion, qpos[0])
+        robot.reset(*start)
+        return start
     if task is not None:
         draws = ResetDraws(len(scene.joints), 0)
         rows = np.random.default_rng(seed).random((1, draws.width))
@@ -334,10 +374,13 @@ def _start(robot: SimRobot, scene: Scene, task: Task | None, seed: int) -> tuple
     return qpos[0], qvel[0]
 
 
-def _fall_rule(task: Task | None, scene: Scene, robot: SimRobot) -> FallRule | None:
+def _fall_rule(task: Task | None, scene: Scene, robot: SimRobot, motion: Motion | None) -> FallRule | None:
+    """The task's rule, or that of the height at which the base starts; a motion may lean and crouch by itself."""
     if scene.base is None:
         return None
     if task is not None and task.fall is not None:
         return FallRule(tilt_rad=task.fall.tilt_rad, height_m=task.fall.height_m)
-    rule = fall_below(float(robot.sim.view("qpos")[0, scene.base_qpos_adr + 2]))
-    return FallRule(tilt_rad=rule.tilt_rad, height_m=rule.height_m)
+    height = float(robot.sim.view("qpos")[0, scene.base_qpos_adr + 2])
+    lean, lowest = (motion and extent(scene, motion)) or (0.0, height)
+    rule = fall_below(min(height, lowest))
+    return FallRule(tilt_rad=min(pi, rule.tilt_rad + lean), height_m=rule.height_m)
