@@ -1,6 +1,6 @@
 """`History`: the samples of the latest control ticks, laid out as a network wants them.
 
-At the first tick of an episode every sample is that of this tick: a history never holds zeros that nobody measured.
+At the first tick of an episode every sample is that of this tick, unless the network was trained with zeros there.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class History:
 
     def __init__(self, spec: InputSpec, out: npt.NDArray[Any]) -> None:
         self._out = out
+        self._zeros = spec.fill == "zero"
         self._frames = np.zeros((len(out), spec.history, spec.frame_dim), out.dtype)  # oldest first
         self._flat = self._frames.reshape(len(out), -1)
         self._index = _index(spec)
@@ -46,7 +47,7 @@ class History:
             self._frames[mask, -1] = frames
         if self._any_fresh:
             fresh = self._fresh if mask is None else self._fresh & mask
-            self._frames[fresh] = self._frames[fresh, -1:]
+            self._frames[fresh, :-1] = 0.0 if self._zeros else self._frames[fresh, -1:]
             self._fresh[fresh] = False
             self._any_fresh = bool(self._fresh.any())
         if mask is None:

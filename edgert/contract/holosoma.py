@@ -248,9 +248,9 @@ def _terms(found: Evidence, config: Table | None, draft: Draft) -> list[dict[str
     table = group.table("terms")
     terms = [_term(table, key, history) for key in sorted(table.data)]
     draft.document["inputs"] = {name: {"terms": terms}}
-    draft.sources[f"inputs.{name}.terms"] = _CONFIGURED
     if any(term["history"] > 1 for term in terms):
-        draft.notes.append("its histories begin with the first sample; holosoma fills them with zeros")
+        draft.document["inputs"][name]["fill"] = "zero"  # as holosoma's histories begin
+    draft.sources[f"inputs.{name}.terms"] = _CONFIGURED
     if any(term["name"] == "base_lin_vel" for term in terms):
         draft.notes.append("base_lin_vel is taken at the base's origin; the file does not say at which point it was")
     return terms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast, get_args
 
-from edgert.contract.spec import InputSpec, Layout, ObservationTerm, QuatOrder, Stage
+from edgert.contract.spec import Fill, InputSpec, Layout, ObservationTerm, QuatOrder, Stage
 from edgert.contract.terms import Term, TermSizes, load_term
 from edgert.errors import ContractError, UnknownNameError
 from edgert.tables import Table, is_number, show, type_name
@@ -36,7 +36,8 @@ def read_input(table: Table, sizes: TermSizes, joints: Sequence[str]) -> InputSp
             found=f"'frame', and histories of {', '.join(map(str, sorted(lengths)))}",
             expected="one length of history for every term",
         )
-    spec = InputSpec(terms=tuple(terms), layout=layout)
+    fill = cast(Fill, table.text("fill", "first", choices=get_args(Fill)))
+    spec = InputSpec(terms=tuple(terms), layout=layout, fill=fill)
     if spec.dim > _DIMENSION_LIMIT:
         table.fail("terms", found=f"{spec.dim} numbers", expected=f"at most {_DIMENSION_LIMIT}")
     return spec

@@ -20,6 +20,7 @@ Stage = Literal["raw", "clipped", "target"]
 QuatOrder = Literal["wxyz", "xyzw"]
 CommandKind = Literal["twist", "position"]
 Layout = Literal["term", "frame"]
+Fill = Literal["first", "zero"]
 Range = tuple[float, float]
 COMMAND_KEYS: Mapping[CommandKind, tuple[str, ...]] = {
     "twist": ("vx_m_s", "vy_m_s", "wz_rad_s"),
@@ -75,6 +76,8 @@ class InputSpec:
     terms: tuple[ObservationTerm, ...]
     layout: Layout = "term"
     """How samples of several ticks stand: all of a term before the next one, or all terms of a tick before the next."""
+    fill: Fill = "first"
+    """What stands for the ticks before an episode's first one: its sample, or zeros."""
 
     @property
     def dim(self) -> int:

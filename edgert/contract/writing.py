@@ -65,8 +65,7 @@ def _network(network: NetworkSpec, inputs: Mapping[str, InputSpec]) -> dict[str,
 
 
 def _input(spec: InputSpec) -> dict[str, Any]:
-    document: dict[str, Any] = {"terms": [_term(term) for term in spec.terms]}
-    return document if spec.layout == "term" else document | {"layout": spec.layout}
+    return {"terms": [_term(term) for term in spec.terms]} | _changed(spec, skip=("terms",))
 
 
 def _term(term: ObservationTerm) -> dict[str, Any]:

@@ -196,6 +196,9 @@ CHANGES: dict[str, Any] = {
     "layout": lambda spec: dataclasses.replace(
         spec, inputs={"obs": dataclasses.replace(spec.inputs["obs"], layout="frame")}
     ),
+    "fill": lambda spec: dataclasses.replace(
+        spec, inputs={"obs": dataclasses.replace(spec.inputs["obs"], fill="zero")}
+    ),
     "order of terms": lambda spec: dataclasses.replace(
         spec, inputs={"obs": dataclasses.replace(spec.inputs["obs"], terms=spec.inputs["obs"].terms[::-1])}
     ),
@@ -218,7 +221,7 @@ def test_no_two_changes_have_one_digest():
 def test_the_changes_reach_every_field_of_every_part():
     spec = contract()
     parts = {
-        "": (set(spec.__dataclass_fields__) | {"layout"}) - {"inputs", "action", "provenance"},
+        "": (set(spec.__dataclass_fields__) | {"layout", "fill"}) - {"inputs", "action", "provenance"},
         "action.": set(spec.action.__dataclass_fields__),
         "command.": set(spec.command.__dataclass_fields__),
         "phase.": set(spec.phase.__dataclass_fields__),

@@ -18,9 +18,9 @@ from edgert.errors import ContractError
 POS, VEL, LAST = {"name": "joint_pos", "scale": 2.0}, {"name": "joint_vel"}, {"name": "last_action"}
 
 
-def spec(*terms: Any, layout: str = "term") -> Contract:
+def spec(*terms: Any, layout: str = "term", fill: str = "first") -> Contract:
     some = document(*terms)
-    some["inputs"]["obs"]["layout"] = layout
+    some["inputs"]["obs"] |= {"layout": layout, "fill": fill}
     return parse_contract(some, "test")
 
 
@@ -28,6 +28,9 @@ def stacked(some: Contract, ticks: list[np.ndarray], now: int, beginning: int) -
     """The input of one world at tick `now` of an episode that began at tick `beginning`, term by term."""
     spec, row = some.inputs["obs"], []
     starts = np.cumsum([0, *(term.dim for term in spec.terms)])
+    if spec.fill == "zero":
+        ticks = [np.zeros_like(tick) if number < beginning else tick for number, tick in enumerate(ticks)]
+        ticks, now, beginning = [np.zeros_like(ticks[0])] * spec.history + ticks, now + spec.history, 0
     if spec.layout == "frame":
         for age in reversed(range(spec.history)):
             row += ticks[max(beginning, now - age)].tolist()
@@ -44,8 +47,10 @@ def stacked(some: Contract, ticks: list[np.ndarray], now: int, beginning: int) -
         spec(POS | {"history": 3}, VEL, LAST | {"history": 2}),
         spec(*(term | {"history": 4} for term in (POS, VEL, LAST)), layout="frame"),
         spec(POS | {"history": 5}),
+        spec(POS | {"history": 3}, VEL, LAST | {"history": 2}, fill="zero"),
+        spec(*(term | {"history": 4} for term in (POS, VEL, LAST)), layout="frame", fill="zero"),
     ],
-    ids=["term by term", "frame by frame", "one term"],
+    ids=["term by term", "frame by frame", "one term", "zeros term by term", "zeros frame by frame"],
 )
 def test_every_sample_is_where_the_layout_says(some: Contract) -> None:
     inputs = some.inputs["obs"]
