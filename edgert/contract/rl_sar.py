@@ -77,6 +77,7 @@ class RlSar:
         table = Table({**merged, **own}, source, key)
         count = table.integer("num_of_dofs", lo=1, hi=1_000)
         names, sources, notes = _joints(found, table, count)
+        reasons: dict[str, str] = {}
         wheels = indices(table, "wheel_indices", count) if table.raw("wheel_indices", None) != [] else None
         gains = {name: spread(table, f"rl_{name}", count) for name in ("kp", "kd")}
         if not any(gains["kp"]) and len(wheels or ()) < count:
@@ -104,11 +105,13 @@ class RlSar:
         if "motion_command" in used:
             document["motion"] = _motion(table, names, count)
             sources |= dict.fromkeys(("motion.joints", "motion.anchor"), "assumed: as in rl_sar's code")
+            if "file" not in document["motion"]:
+                reasons["motion.file"] = f"{source} has no motion_file"
         if "base_lin_vel" in used:
             notes.append(f"{source} does not say at which point lin_vel is: the base's origin is assumed")
         if given(table, "torque_limits"):
             notes.append(f"torque_limits of {source} are not used: those of the scene hold")
-        return Reading(document=document, source=source, sources=sources, notes=tuple(notes))
+        return Reading(document=document, source=source, sources=sources, notes=tuple(notes), reasons=reasons)
 
 
 RL_SAR: Final = RlSar()

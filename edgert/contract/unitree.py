@@ -84,7 +84,7 @@ class Unitree:
             "inputs": inputs,
             "action": _action(table.table("actions"), body),
         }
-        notes, sources = list(body.notes), dict(body.sources)
+        notes, sources, reasons = list(body.notes), dict(body.sources), {}
         command = _command(table)
         if command is not None or "command" in used.values():
             document["command"] = command or {"kind": "twist"}
@@ -97,8 +97,9 @@ class Unitree:
         if any(name.startswith("motion") for name in used):
             document["motion"] = {"joints": list(body.by_motor), "anchor": _ANCHOR} if body.by_motor else {}
             sources |= dict.fromkeys(("motion.joints", "motion.anchor"), "assumed: as in Unitree's deploy code")
-            notes.append(f"{FILE} names no motion: its columns are taken in motor order, and {_ANCHOR} for its anchor")
-        return Reading(document=document, source=FILE, sources=sources, notes=tuple(notes))
+            notes.append(f"a motion's columns are taken in motor order, and {_ANCHOR} for its anchor")
+            reasons["motion.file"] = f"{FILE} names no motion"
+        return Reading(document=document, source=FILE, sources=sources, notes=tuple(notes), reasons=reasons)
 
 
 UNITREE: Final = Unitree()

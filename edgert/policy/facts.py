@@ -137,7 +137,8 @@ def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wa
         if reading is not None:
             document = overlay(document, reading.document, reading.source, provenance)
             provenance |= reading.sources
-            sources.append(reading.source)
+            if reading.document:
+                sources.append(reading.source)
             reasons = reading.reasons
     sidecar = contract_path or path.parent / OWN
     overrides: tuple[str, ...] = ()
@@ -191,7 +192,8 @@ def _foreign(file: PolicyFile, joints: tuple[str, ...], wanted: str | None, note
     if beside.left_out:
         notes.append(f"{beside.left_out} more files beside the model match and were not read")
     reading = read_format(name, found)
-    notes += (f"format {name}: {words}", *reading.notes)
+    if reading.document:
+        notes += (f"format {name}: {words}", *reading.notes)
     return reading
 
 

@@ -15,6 +15,8 @@ from edgert import assets
 from edgert.cli.main import run
 from edgert.policy import load_policy
 
+RSL_RL = "rsl_rl exports state nothing: its normaliser is inside the network, all else in the trainer's configuration"
+
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = run(["policy", *arguments])
@@ -162,7 +164,7 @@ def test_a_model_without_a_contract_is_described_all_the_same(capsys, tmp_path):
         {"field": "joints.default_pos", "what": "the default pose, rad"},
         {"field": "joints.kp", "what": "N·m/rad"},
         {"field": "joints.kd", "what": "N·m·s/rad"},
-        {"field": "inputs.obs.terms", "what": "what its 50 numbers are, in their order"},
+        {"field": "inputs.obs.terms", "what": f"what its 50 numbers are, in their order; {RSL_RL}"},
     ]
     assert report["assumed"] == [{"field": "control_hz", "source": "assumed 50 Hz"}]
     assert (report["doubtful"], report["unfit"], report["notes"]) == ([], [], [said.strip()])
@@ -172,7 +174,7 @@ def test_a_model_without_a_contract_is_described_all_the_same(capsys, tmp_path):
     assert "incomplete 5 facts are missing: write them into policy.toml beside it" in lines
     assert "action.output actions model: its only output stated" in lines
     assert "control_hz 50 Hz assumed 50 Hz assumed" in lines
-    assert "inputs.obs.terms – – missing: what its 50 numbers are, in their order" in lines
+    assert f"inputs.obs.terms – – missing: what its 50 numbers are, in their order; {RSL_RL}" in lines
     assert "612 parameters, 1 nodes: 1 Gemm" in out
     assert report.keys() == report_of(capsys, "inspect", "quadruped").keys()
 

@@ -108,7 +108,7 @@ def test_it_is_known_by_its_tables_whatever_its_name() -> None:
     assert choose_format(found) == (
         "isaac_lab", "isaac_velocity_flat_IO_descriptors.yaml with actions, articulations, observations",
     )  # fmt: skip
-    assert choose_format(evidence({"actions": [], "observations": {}})) is None
+    assert choose_format(evidence({"actions": [], "observations": {}}, outputs={"out": (1, 4)})) is None
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_it_is_known_by_its_keys() -> None:
     older = {key: None for key in VELOCITY if key.startswith("observation_terms_")}
     name, words = choose_format(found(older)) or ("", "")
     assert (name, words) == ("mjlab", "metadata joint_names, default_joint_pos, observation_names, action_scale")
-    assert choose_format(found(dict.fromkeys(VELOCITY))) is None
+    assert choose_format(found(dict.fromkeys(VELOCITY))) == ("rsl_rl", "inputs obs and output actions")
 
 
 def test_gains_by_actuator_are_not_laid_beside_joints() -> None:

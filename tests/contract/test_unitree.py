@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from edgert.contract import parse_contract
 from edgert.contract.formats import Evidence, choose_format
 from edgert.contract.motors import SDK_ORDERS
+from edgert.contract.spec import Contract
 from edgert.contract.unitree import UNITREE
 from edgert.errors import ContractError, EdgertError
 from edgert.tables import read_yaml
@@ -58,6 +59,11 @@ def changed(*path: str, value: Any) -> dict[str, Any]:
         table = table[key]
     table[last] = value
     return document
+
+
+def parsed(document: dict[str, Any]) -> Contract:
+    read = UNITREE.read(evidence(document)).document
+    return parse_contract({**read, "action": {**read["action"], "output": "actions"}}, "x")
 
 
 def test_gains_come_from_the_motors_and_all_else_from_the_policy() -> None:
@@ -151,11 +157,15 @@ def test_motors_that_the_policy_does_not_drive_are_held() -> None:
     assert [term["joints"] for term in reading.document["inputs"]["obs"]["terms"]] == [["right_hip", "left_hip"]] * 2
     assert reading.sources["joints.default_pos"] == "deploy.yaml; assumed 0 rad for left_knee, right_knee"
     assert "held at 0 rad, which is assumed" in reading.notes[1]
+    del document["observations"]["motion_command"]
+    contract = parsed(document)
+    assert contract.inputs["obs"].dim == 2
+    assert contract.action.joints == ("right_hip", "left_hip")
 
 
 def test_several_actions_stand_side_by_side() -> None:
     """Legs by position and wheels by velocity, each with its own indices into the policy's joints."""
-    document = copy.deepcopy(DEPLOY)
+    document = changed("stiffness", value=[100.0, 0.0, 101.0, 0.0])
     document["actions"] = {
         "JointPositionAction": {
             "joint_ids": [0, 1], "scale": [0.25, 0.3], "offset": [0.1, -0.1], "clip": [[-1.0, 1.0], [-2.0, 2.0]],
@@ -169,6 +179,10 @@ def test_several_actions_stand_side_by_side() -> None:
         "offset": [0.1, -0.1, 0.0, 0.0],
         "target_clip": [[-1.0, 1.0], [-2.0, 2.0], [-1e12, 1e12], [-1e12, 1e12]],
     }
+    contract = parsed(document)
+    assert contract.action.kinds == ("position", "position", "velocity", "velocity")
+    assert contract.action.target_clip is not None
+    assert contract.action.target_clip[1] == (-2.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +220,7 @@ def test_tracking_policies_follow_a_motion_in_motor_order() -> None:
     reading = UNITREE.read(evidence(document))
     assert reading.document["motion"] == {"joints": list(ROBOT), "anchor": "torso_link"}
     assert reading.sources["motion.anchor"] == "assumed: as in Unitree's deploy code"
+    assert reading.reasons == {"motion.file": "deploy.yaml names no motion"}
     assert "command" not in reading.document
 
 
@@ -236,7 +251,7 @@ def test_it_is_known_by_its_keys() -> None:
     assert choose_format(evidence()) == (
         "unitree", "deploy.yaml with joint_ids_map, stiffness, observations, actions"
     )  # fmt: skip
-    assert choose_format(evidence({"stiffness": [1.0]})) is None
+    assert choose_format(evidence({"stiffness": [1.0]}, outputs={"out": (1, 4)})) is None
     with pytest.raises(ContractError, match=r"policy p\.onnx shows nothing of the format 'unitree'"):
         choose_format(evidence({}), "unitree")
 
