@@ -35,6 +35,7 @@ _DEEP_KEY: Final = re.compile(rf"""(?<![A-Za-z0-9_\-"'.])(?:{_PART}[ \t]*+\.[ \t
 """A dotted key of very many parts, for which tomllib would take time that grows with their square. A comment or text
 can look like one too, but not at this length."""
 
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _REQUIRED: Final = object()
 _T = TypeVar("_T")
 
@@ -151,6 +152,11 @@ def check_depth(value: object, where: str, depth: int = 0) -> None:
     items: Iterable[object] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for item in items:
         check_depth(item, where, depth + 1)
+
+
+def toml_key(name: str) -> str:
+    """A name as TOML writes it in a dotted key."""
+    return name if _BARE_KEY.fullmatch(name) else f'"{name}"'
 
 
 def type_name(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.managers import has_motion, metadata_keys, read_managers, term_names
@@ -30,12 +30,13 @@ class BeyondMimic:
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
         values = Metadata(found.metadata, found.model)
-        pairs = term_names(found, values)
-        history = _histories(values, [theirs for theirs, _ in pairs])
-        terms = [{"name": ours, "history": length} for (_, ours), length in zip(pairs, history, strict=True)]
-        draft_terms = [term | ({"point": "com"} if term["name"] == "base_lin_vel" else {}) for term in terms]
-        draft = read_managers(found, draft_terms)
-        if any(term["name"] == "base_lin_vel" for term in terms):
+        names = term_names(found, values)
+        terms: list[dict[str, Any]] = []
+        for name, length in zip(names, _histories(values), strict=True):
+            point = {"point": "com"} if name == "base_lin_vel" else {}
+            terms.append({"name": name, "history": length} | point)
+        draft = read_managers(found, terms)
+        if "base_lin_vel" in names:
             draft.notes.append("base_lin_vel is that of the base's centre of mass, as Isaac Lab measures it")
         return draft.reading("metadata of BeyondMimic")
 
@@ -43,8 +44,9 @@ class BeyondMimic:
 BEYONDMIMIC: Final = BeyondMimic()
 
 
-def _histories(values: Metadata, names: list[str]) -> list[int]:
+def _histories(values: Metadata) -> list[int]:
     """Samples of each term; a list in the order of the terms, or a table by their names."""
+    names = values.names("observation_names")
     if not values.has(_HISTORY):
         return [1] * len(names)
     if isinstance(values.value(_HISTORY), dict):

@@ -19,14 +19,14 @@ from edgert.contract.metadata import Metadata
 from edgert.contract.plausible import doubtful_gains
 from edgert.contract.recurrent import state_pairs
 from edgert.errors import ContractError
-from edgert.tables import Table
+from edgert.tables import Table, toml_key
 
 SOURCE: Final = "metadata of Exploy"
 _STEP: Final = "ctx.step_count"
 _JOINTS: Final = re.compile(r"(obj\.[^.]+\.joints)\.(pos|vel)")
 _BODY: Final = re.compile(r"obj\.([^.]+)\.([^.]+)\.([^.]+)")
 _IMU: Final = re.compile(r"sensor\.imu\.([^.]+)\.([^.]+)")
-_COMMAND: Final = re.compile(r"cmd\.se2_velocity\.[^.]+")
+_COMMAND: Final = re.compile(r"cmd\.se2_velocity\.([^.]+)")
 _TARGETS: Final = re.compile(r"(output\.joint_targets(?:\.[^.]+){1,2})\.(pos|vel|effort)")
 _JOINT_TERMS: Final = {"pos": "joint_angle", "vel": "joint_vel"}
 _BASE_TERMS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -147,7 +147,13 @@ def _inputs(found: Evidence, values: Metadata, draft: Draft, steps: int) -> dict
     """The one term of each input."""
     memory = state_pairs(tuple(found.inputs), tuple(found.outputs))
     bases = _bases(found, values, draft)
-    terms = {name: _input(found, values, name, bases, steps) for name in found.inputs if name not in memory}
+    terms: dict[str, dict[str, Any]] = {}
+    for name in found.inputs:
+        term = {} if name in memory else _input(values, name, bases, steps)
+        if term:
+            terms[name] = term
+        elif name not in memory:
+            draft.reasons[f"inputs.{toml_key(name)}.terms"] = f"unknown; known are {', '.join(_KNOWN)}"
     for name, term in terms.items():
         many, wanted = size(found.inputs[name]), len(term["joints"]) if "joints" in term else _SIZES[term["name"]]
         if many is not None and many != wanted:
@@ -156,10 +162,12 @@ def _inputs(found: Evidence, values: Metadata, draft: Draft, steps: int) -> dict
                 found=many,
                 expected=wanted,
             )
-    _only_one(found, [name for name in terms if _COMMAND.fullmatch(name)], "command of a velocity")
-    _only_one(found, [each[1] for each in map(_JOINTS.fullmatch, terms) if each], "articulated body")
+    bodies = sorted({each[1] for each in map(_JOINTS.fullmatch, terms) if each})
+    if len(bodies) > 1:
+        raise ContractError(f"policy {found.model} moves more than one robot", found=", ".join(bodies), expected="one")
+    _drop_several(draft, terms, _COMMAND, "command")
+    _drop_several(draft, terms, _IMU, "IMU")
     imus = sorted({each[1] for each in map(_IMU.fullmatch, terms) if each})
-    _only_one(found, imus, "IMU")
     if imus:
         draft.notes.append(f"its IMU '{imus[0]}' is taken for the scene's sensors imu_ang_vel and imu_quat")
     for name in terms:
@@ -172,7 +180,8 @@ def _inputs(found: Evidence, values: Metadata, draft: Draft, steps: int) -> dict
     return terms
 
 
-def _input(found: Evidence, values: Metadata, name: str, bases: Mapping[str, str], steps: int) -> dict[str, Any]:
+def _input(values: Metadata, name: str, bases: Mapping[str, str], steps: int) -> dict[str, Any]:
+    """The term of an input; empty if it is unknown."""
     if name == _STEP:
         return {"name": "step_count"} | ({"scale": float(steps)} if steps > 1 else {})
     joints = _JOINTS.fullmatch(name)
@@ -186,7 +195,7 @@ def _input(found: Evidence, values: Metadata, name: str, bases: Mapping[str, str
         return {"name": _IMU_TERMS[imu[2]]}
     if _COMMAND.fullmatch(name):
         return {"name": "command"}
-    raise ContractError(f"policy {found.model}: input '{name}' is unknown", expected="one of " + ", ".join(_KNOWN))
+    return {}
 
 
 def _bases(found: Evidence, values: Metadata, draft: Draft) -> dict[str, str]:
@@ -201,12 +210,13 @@ def _bases(found: Evidence, values: Metadata, draft: Draft) -> dict[str, str]:
     return dict(bodies) if len(bodies) == 1 else {}
 
 
-def _only_one(found: Evidence, names: list[str], what: str) -> None:
-    several = sorted(set(names))
-    if len(several) > 1:
-        raise ContractError(
-            f"policy {found.model} takes more than one {what}", found=", ".join(several), expected="one"
-        )
+def _drop_several(draft: Draft, terms: dict[str, dict[str, Any]], form: re.Pattern[str], what: str) -> None:
+    """Leave it to the user which is which, where there is more than one of a kind."""
+    named = {name: match[1] for name in terms if (match := form.fullmatch(name)) is not None}
+    if len(set(named.values())) > 1:
+        for name in named:
+            del terms[name]
+            draft.reasons[f"inputs.{toml_key(name)}.terms"] = f"one {what} of {', '.join(sorted(set(named.values())))}"
 
 
 def _command(values: Metadata, name: str) -> dict[str, Any]:

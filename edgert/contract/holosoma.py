@@ -13,11 +13,11 @@ from typing import Any, Final
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.managers import Draft
 from edgert.contract.metadata import Metadata
-from edgert.contract.plausible import check_sizes, doubtful_gains
+from edgert.contract.plausible import doubtful_gains, size_mismatch
 from edgert.contract.recurrent import state_pairs
 from edgert.contract.terms import TermSizes
 from edgert.errors import ContractError
-from edgert.tables import Table, is_number
+from edgert.tables import Table, is_number, toml_key
 
 SOURCE: Final = "metadata of holosoma"
 CONFIG: Final = "experiment_config"
@@ -78,9 +78,8 @@ class Holosoma:
         _rate(config, draft)
         terms = _terms(found, config, draft)
         phases = _phase(config, draft, terms) if not tracks else 0
-        if terms:
-            sizes = TermSizes(njoint=len(names), nact=nact, ncommand=3, nphase=phases, nmotion=1 if tracks else 0)
-            check_sizes(found, _observation(found), terms, sizes)
+        sizes = TermSizes(njoint=len(names), nact=nact, ncommand=3, nphase=phases, nmotion=1 if tracks else 0)
+        _inputs(found, draft, terms, sizes)
         return draft.reading(SOURCE)
 
 
@@ -237,31 +236,19 @@ def _observation(found: Evidence) -> str:
 
 def _terms(found: Evidence, config: Table | None, draft: Draft) -> list[dict[str, Any]]:
     """The terms in alphabetical order, as holosoma concatenates them; none if the file does not list them."""
-    name = _observation(found)
     group = _inner(config, "observation", "groups", "actor_obs")
     if group is None:
-        draft.reasons[f"inputs.{name}.terms"] = (
-            "in alphabetical order of holosoma's names; not in files of older versions"
-        )
         return []
     history = group.integer("history_length", 1, lo=1, hi=MAX_HISTORY)
     table = group.table("terms")
-    terms = [_term(table, key, history) for key in sorted(table.data)]
-    draft.document["inputs"] = {name: {"terms": terms}}
-    if any(term["history"] > 1 for term in terms):
-        draft.document["inputs"][name]["fill"] = "zero"  # as holosoma's histories begin
-    draft.sources[f"inputs.{name}.terms"] = _CONFIGURED
-    if any(term["name"] == "base_lin_vel" for term in terms):
-        draft.notes.append("base_lin_vel is taken at the base's origin; the file does not say at which point it was")
-    return terms
+    return [_term(table, key, history) for key in sorted(table.data)]
 
 
 def _term(table: Table, key: str, history: int) -> dict[str, Any]:
+    """One term; one that is unknown keeps holosoma's name under "unknown"."""
     entry = table.table(key)
     kind = entry.text("func", key).rpartition(":")[2]
-    if kind not in _TERMS:
-        table.fail(key, found=f"observation '{kind}', which is unknown", expected="one of " + ", ".join(_TERMS))
-    term = dict(_TERMS[kind])
+    term = dict(_TERMS.get(kind, {"name": "", "unknown": kind}))
     if entry.raw("history_length", None) is not None:
         history = entry.integer("history_length", lo=1, hi=MAX_HISTORY)
     term["history"] = history
@@ -271,6 +258,26 @@ def _term(table: Table, key: str, history: int) -> dict[str, Any]:
     if entry.raw("clip", None) is not None:
         term["clip"] = list(entry.range("clip"))
     return term
+
+
+def _inputs(found: Evidence, draft: Draft, terms: list[dict[str, Any]], sizes: TermSizes) -> None:
+    name = _observation(found)
+    unknown = [term["unknown"] for term in terms if "unknown" in term]
+    if not terms:
+        why = "in alphabetical order of holosoma's names; not in files of older versions"
+    elif unknown:
+        why = f"{', '.join(unknown)} unknown; known are {', '.join(_TERMS)}"
+    else:
+        why = size_mismatch(found, name, terms, sizes)
+    if why:
+        draft.reasons[f"inputs.{toml_key(name)}.terms"] = why
+        return
+    draft.document["inputs"] = {name: {"terms": terms}}
+    draft.sources[f"inputs.{name}.terms"] = _CONFIGURED
+    if any(term["history"] > 1 for term in terms):
+        draft.document["inputs"][name]["fill"] = "zero"  # as holosoma's histories begin
+    if any(term["name"] == "base_lin_vel" for term in terms):
+        draft.notes.append("base_lin_vel is taken at the base's origin; the file does not say at which point it was")
 
 
 def _phase(config: Table | None, draft: Draft, terms: Sequence[Mapping[str, Any]]) -> int:

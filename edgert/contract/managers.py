@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.metadata import Metadata
-from edgert.contract.plausible import check_sizes, doubtful_gains
+from edgert.contract.plausible import doubtful_gains, size_mismatch
 from edgert.contract.recurrent import state_pairs
 from edgert.contract.terms import TermSizes
 from edgert.errors import ContractError
+from edgert.tables import toml_key
 
 KEYS: Final = ("joint_names", "default_joint_pos", "observation_names", "action_scale")
 TERMS: Final = {
@@ -82,7 +83,7 @@ def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
 
     Args:
         found: what there is.
-        terms: of the observation, as their reader understands them.
+        terms: of the observation, as their reader understands them; one without a name is unknown.
 
     Raises:
         ContractError: the lists contradict each other, or the network.
@@ -101,23 +102,22 @@ def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
     elif any(term["name"] == "command" for term in terms):
         draft.document["command"] = {"kind": "twist"}
     sizes = TermSizes(njoint=len(names), nact=nact, ncommand=3, nphase=0, nmotion=1 if motion else 0)
-    check_sizes(found, observed, terms, sizes)
-    draft.document["inputs"] = {observed: {"terms": [dict(term) for term in terms]}}
+    unknown = [name for name in values.names("observation_names") if name not in TERMS]
+    if unknown:
+        why = f"{', '.join(unknown)} unknown; known are {', '.join(TERMS)}"
+    else:
+        why = size_mismatch(found, observed, terms, sizes)
+    if why:
+        draft.reasons[f"inputs.{toml_key(observed)}.terms"] = why
+    else:
+        draft.document["inputs"] = {observed: {"terms": [dict(term) for term in terms]}}
     return draft
 
 
-def term_names(found: Evidence, values: Metadata) -> list[tuple[str, str]]:
-    """The trainer's name and ours for each term of the observation."""
-    motion = has_motion(found)
-    pairs = []
-    for name in values.names("observation_names"):
-        if name not in TERMS:
-            raise ContractError(
-                f"policy {found.model}: observation '{name}' is unknown", expected="one of " + ", ".join(TERMS)
-            )
-        ours = TERMS[name]
-        pairs.append((name, "motion_command" if motion and ours == "command" else ours))
-    return pairs
+def term_names(found: Evidence, values: Metadata) -> list[str]:
+    """Our name for each term of the observation, "" where there is none."""
+    names = [TERMS.get(name, "") for name in values.names("observation_names")]
+    return ["motion_command" if name == "command" else name for name in names] if has_motion(found) else names
 
 
 def _observation(found: Evidence) -> str:

@@ -31,9 +31,9 @@ class Mjlab:
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
         values = Metadata(found.metadata, found.model)
-        pairs = term_names(found, values)
-        terms = [{"name": ours} | extra for (_, ours), extra in zip(pairs, _extras(values, len(pairs)), strict=True)]
-        sites = _sites(values, len(pairs))
+        names = term_names(found, values)
+        terms = [{"name": name} | extra for name, extra in zip(names, _extras(values, len(names)), strict=True)]
+        sites = _sites(values, len(names))
         for term, site in zip(terms, sites, strict=True):
             if term["name"] == "base_lin_vel" and site:
                 term["point"] = f"site:{site}"
@@ -86,7 +86,7 @@ def _say(draft: Draft, terms: list[dict[str, Any]], sites: list[str]) -> None:
                 "base_lin_vel is taken at the base's origin: mjlab measures it at the site of an IMU, which the file "
                 'does not name; if the robot turns badly, give point = "site:<name>" in the terms of policy.toml'
             )
-            field = f"inputs.{next(iter(draft.document['inputs']))}.terms"
-            draft.sources[field] = f"{SOURCE}, assumed: base_lin_vel at the base's origin"
+            for name in draft.document.get("inputs", ()):
+                draft.sources[f"inputs.{name}.terms"] = f"{SOURCE}, assumed: base_lin_vel at the base's origin"
         elif term["name"] == "base_ang_vel" and site:
             draft.notes.append(f"base_ang_vel was measured at site {site} and is taken in the frame of the base")

@@ -5,41 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from edgert.contract.foreign import size
 from edgert.contract.formats import Evidence
 from edgert.contract.terms import TermSizes, load_term
-from edgert.errors import ContractError
 
 _ESTIMATED: Final = ("base_lin_vel", "motion_anchor_pos_b")
 """Terms that need a state estimator, which trainers leave out in a second variant of a task."""
 
 
-def check_sizes(found: Evidence, name: str, terms: Sequence[Mapping[str, Any]], sizes: TermSizes) -> None:
-    """Refuse terms that do not add up to the input `name`, where both are known.
-
-    Raises:
-        ContractError: they do not.
-    """
-    shape = found.inputs[name]
-    takes = shape[-1] if shape else None
-    if not isinstance(takes, int):
-        return
+def size_mismatch(found: Evidence, name: str, terms: Sequence[Mapping[str, Any]], sizes: TermSizes) -> str:
+    """Why these terms cannot be the numbers of the input `name`, in words; "" if they can be, or nothing says."""
+    takes = size(found.inputs[name])
     parts = [(term["name"], _dim(term, sizes) * term.get("history", 1)) for term in terms]
     total = sum(dim for _, dim in parts)
-    if total == takes:
-        return
-    hint = "Correct [inputs." + name + "] terms in policy.toml"
+    if takes is None or total == takes:
+        return ""
+    listed = " + ".join(f"{term} {dim}" for term, dim in parts)
+    why = f"its terms add up to {total}, the input takes {takes}: {listed}"
     estimated = sum(dim for term, dim in parts if term in _ESTIMATED)
+    absent = [term for term in _ESTIMATED[: 1 + sizes.nmotion] if term not in dict(parts)]
+    lengths = {term.get("history", 1) for term in terms}
     if estimated and total - estimated == takes:
-        hint = "The network was trained without state estimation, its metadata list the terms with it: " + hint.lower()
-    elif total < takes and takes - total <= 6 * max(term.get("history", 1) for term in terms):
-        absent = [term for term in _ESTIMATED if term not in dict(parts)]
-        if absent:
-            hint = f"With or without state estimation ({', '.join(absent)})? {hint}"
-    raise ContractError(
-        f"policy {found.model}: its terms add up to {total}, input '{name}' takes {takes}",
-        found=" + ".join(f"{term} {dim}" for term, dim in parts),
-        hint=hint,
-    )
+        return f"{why}; trained without state estimation, it seems, which leaves out {' and '.join(_ESTIMATED)}"
+    if takes - total in {3 * length * count for length in lengths for count in range(1, len(absent) + 1)}:
+        return f"{why}; with or without state estimation ({', '.join(absent)})?"
+    return why
 
 
 def _dim(term: Mapping[str, Any], sizes: TermSizes) -> int:

@@ -6,7 +6,6 @@ once, so that one look at policy.toml mends them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,12 @@ from edgert.contract.spec import Contract
 from edgert.errors import ContractError
 from edgert.policy.model import PolicyFile
 from edgert.policy.sidecars import OWN
+from edgert.tables import toml_key
 
 ASSUMED_HZ: Final = 50.0
 """Control rate of a policy that does not say its own: that of nearly every published one."""
 MAX_KP: Final = 1e5
 """N·m/rad: above, a gain is a mistake of units or a placeholder for "stiff"."""
-_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _JOINT_FACTS: Final = {
     "names": "the joints in the policy's order",
     "default_pos": "the default pose, rad",
@@ -115,7 +114,7 @@ def _missing(document: Mapping[str, Any], file: PolicyFile) -> Iterator[Missing]
         for name, shape in file.input_shapes.items() if not strange else ():
             spec = None if inputs is None or name in taken else _table(inputs, name)
             if spec is not None and "terms" not in spec:
-                yield Missing(f"inputs.{_key(name)}.terms", f"what its {_count(shape)} are, in their order")
+                yield Missing(f"inputs.{toml_key(name)}.terms", f"what its {_count(shape)} are, in their order")
         if action is not None and "output" not in action:
             yield Missing("action.output", f"which of {', '.join(file.outputs)}")
     named = set(_term_names(document))
@@ -178,11 +177,6 @@ def _term_names(document: Mapping[str, Any]) -> Iterator[str]:
                 name = term.get("name") if isinstance(term, Mapping) else term
                 if isinstance(name, str):
                     yield name
-
-
-def _key(name: str) -> str:
-    """A name as TOML writes it in a dotted key."""
-    return name if _BARE_KEY.fullmatch(name) else f'"{name}"'
 
 
 def _count(shape: tuple[int | str | None, ...]) -> str:

@@ -126,6 +126,23 @@ def test_what_is_assumed_is_said() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("inputs", "field", "why"),
+    [
+        ({"sensor.ray_caster.scan.height": (1, 9)}, "sensor.ray_caster.scan.height", "unknown; known are obj.<robot>."),
+        ({"obj.robot.left_foot.w_Q_b": (1, 4)}, "obj.robot.left_foot.w_Q_b", "unknown; known are obj.<robot>.joints"),
+        ({"cmd.se3_pose.hand": (1, 7)}, "cmd.se3_pose.hand", "unknown; known are"),
+        ({"memory.other.in": (1, 3)}, "memory.other.in", "unknown; known are"),
+        ({"cmd.se2_velocity.second": (1, 3)}, "cmd.se2_velocity.base", "one command of base, second"),
+        ({"sensor.imu.head.w_Q_b": (1, 4)}, "sensor.imu.torso.ang_vel_b_rt_w_in_b", "one IMU of head, torso"),
+    ],
+)
+def test_an_input_that_is_unknown_or_ambiguous_is_named(inputs: dict[str, Any], field: str, why: str) -> None:
+    reading = EXPLOY.read(found(inputs=inputs))
+    assert reading.reasons[f'inputs."{field}".terms'].startswith(why)
+    assert field not in reading.document["inputs"]
+
+
 def test_groups_stand_side_by_side() -> None:
     other = "output.joint_targets.arm"
     shown = found(
@@ -156,21 +173,12 @@ def test_gains_of_nothing_are_lacking() -> None:
 @pytest.mark.parametrize(
     ("metadata", "more", "said"),
     [
-        (
-            {},
-            {"inputs": {"sensor.ray_caster.scan.height": (1, 9)}},
-            "policy p.onnx: input 'sensor.ray_caster.scan.height' is unknown: expected one of obj.<robot>.joints.",
-        ),
-        ({}, {"inputs": {"obj.robot.left_foot.w_Q_b": (1, 4)}}, "input 'obj.robot.left_foot.w_Q_b' is unknown"),
-        ({}, {"inputs": {"cmd.se3_pose.hand": (1, 7)}}, "input 'cmd.se3_pose.hand' is unknown"),
-        ({}, {"inputs": {"memory.other.in": (1, 3)}}, "input 'memory.other.in' is unknown"),
-        (
-            {},
-            {"inputs": {"cmd.se2_velocity.second": (1, 3)}},
-            "policy p.onnx takes more than one command of a velocity",
-        ),
-        ({}, {"inputs": {"sensor.imu.head.w_Q_b": (1, 4)}}, "takes more than one IMU: found head, torso"),
         ({}, {"outputs": {"output.se2_velocity.base": (1, 3)}}, "output 'output.se2_velocity.base' is unknown"),
+        (
+            {"obj.box.joints": {"joint_names": ["lid"]}},
+            {"inputs": {"obj.box.joints.pos": (1, 1)}},
+            "policy p.onnx moves more than one robot: found obj.box.joints, obj.robot.joints",
+        ),
         ({}, {"inputs": {"obj.robot.joints.pos": (1, 5)}}, "has the wrong size for a joint_angle: found 5, expected 4"),
         (
             {},

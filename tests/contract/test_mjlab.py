@@ -140,8 +140,42 @@ def test_gains_of_nothing_are_lacking() -> None:
     }
 
 
+def test_terms_that_cannot_be_are_asked_for_with_the_reason() -> None:
+    """So that a file of the user's can still say what they are."""
+    field = "inputs.obs.terms"
+    listed = (
+        "base_lin_vel 3 + base_ang_vel 9 + projected_gravity 3 + joint_pos 4 + joint_vel 4 + last_action 8 + command 3"
+    )
+    plain = {key: None for key in VELOCITY if key.startswith("observation_terms_")}
+    unknown = MJLAB.read(found({"observation_names": [*NAMES[:-1], "height_scan"]}))
+    assert unknown.reasons[field].startswith("height_scan unknown; known are base_lin_vel, base_ang_vel, ")
+    assert "inputs" not in unknown.document
+    assert MJLAB.read(found(size=SIZE + 2)).reasons == {
+        field: f"its terms add up to {SIZE}, the input takes {SIZE + 2}: {listed}"
+    }
+    assert (
+        MJLAB.read(found(size=SIZE - 3))
+        .reasons[field]
+        .endswith("; trained without state estimation, it seems, which leaves out base_lin_vel and motion_anchor_pos_b")
+    )
+    assert (
+        MJLAB.read(found({**plain, "observation_names": NAMES[1:]}, size=24))
+        .reasons[field]
+        .endswith("; with or without state estimation (base_lin_vel)?")
+    )
+
+
+def test_the_user_can_say_what_a_trainers_own_term_is(tmp_path: Path) -> None:
+    plain = {key: value for key, value in VELOCITY.items() if not key.startswith("observation_terms_")}
+    metadata = plain | {"observation_names": ["my_gravity", "actions"], "command_names": ""}
+    path = linear(np.zeros((7, 4)), printed(metadata), tmp_path / "policy.onnx")
+    with pytest.raises(MissingFactsError, match=r"inputs\.obs\.terms .*my_gravity unknown; known are"):
+        load_policy(path)
+    (tmp_path / "policy.toml").write_text('inputs.obs.terms = ["projected_gravity", "last_action"]\n')
+    assert load_policy(path).contract.inputs["obs"].sizes() == "projected_gravity 3 + last_action 4"
+
+
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"observation_names": [*NAMES[:-1], "height_scan"]}, {}, "policy p.onnx: observation 'height_scan' is unknown"),
     ({"default_joint_pos": [0.1]}, {}, "'default_joint_pos' of policy p.onnx is wrong: found 1 numbers, expected 4"),
     ({"action_scale": [0.5, 0.5]}, {}, "'action_scale' of policy p.onnx is wrong: found 2 numbers, expected 1 or 4"),
     ({"observation_terms_scale": [1.0]}, {}, "found 1 items, expected 7, one for each observation"),
@@ -150,28 +184,6 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"observation_terms_flatten_history_dim": [False] * 7},
         {},
         "histories as an axis of their own are not supported",
-    ),
-    (
-        {},
-        {"size": SIZE + 2},
-        f"policy p.onnx: its terms add up to {SIZE}, input 'obs' takes {SIZE + 2}: found base_lin_vel 3 + base_ang_vel "
-        "9 + projected_gravity 3 + joint_pos 4 + joint_vel 4 + last_action 8 + command 3",
-    ),
-    (
-        {},
-        {"size": SIZE - 3},
-        "The network was trained without state estimation, its metadata list the terms with it: correct [inputs.obs]",
-    ),
-    (
-        {
-            "observation_names": NAMES[1:],
-            "observation_terms_scale": None,
-            "observation_terms_clip": None,
-            "observation_terms_flatten_history_dim": None,
-            "observation_terms_history_length": None,
-        },
-        {"size": 21 + 3},
-        "With or without state estimation (base_lin_vel, motion_anchor_pos_b)?",
     ),
     ({"observation_names": None}, {}, "metadata 'observation_names' of policy p.onnx is missing"),
     ({"joint_names": ["a", "a", "b", "c"]}, {}, "found a more than once"),
