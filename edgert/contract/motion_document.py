@@ -23,7 +23,7 @@ def read_motion(table: Table, joints: tuple[str, ...]) -> MotionSpec:
     if outputs and not time_step:
         table.fail("time_step", found="none", expected="the ONNX input that takes the frame of the motion")
     bodies, anchor = table.names("bodies", ()), table.text("anchor", "")
-    if bodies and anchor and anchor not in bodies:
+    if len(bodies) > 1 and anchor and anchor not in bodies:  # from the pose of one, the base, follow all others
         table.fail("anchor", found=anchor, expected="one of motion.bodies: " + ", ".join(bodies))
     spec = MotionSpec(
         file=file,

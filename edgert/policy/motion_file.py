@@ -25,7 +25,7 @@ from edgert.files import beside, read_regular
 from edgert.policy.motion import Floats, Track
 
 MAX_MOTION_BYTES: Final = 256 << 20
-"""Largest motion file, and most bytes of one array in it."""
+"""Largest motion file, and most bytes of the arrays that are read out of it."""
 MAX_LINE: Final = 100_000
 MAX_NAMES: Final = 1_000
 _ALIASES: Final = {
@@ -80,11 +80,14 @@ def _read_npz(data: bytes, source: str, digest: str) -> Track:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
-            arrays = {
-                name: _read_array(archive, members[name], source, name)
-                for name in ("fps", "joint_names", "body_names", *sum(_ALIASES.values(), ()))
-                if name in members
-            }
+            wanted = ("fps", "joint_names", "body_names", *sum(_ALIASES.values(), ()))
+            chosen = {name: members[name] for name in wanted if name in members}
+            size = sum(member.file_size for member in chosen.values())
+            if size > MAX_MOTION_BYTES:
+                raise ContractError(
+                    f"{source} unpacks to too much", found=f"{size} bytes", expected=f"at most {MAX_MOTION_BYTES}"
+                )
+            arrays = {name: _read_array(archive, member, source, name) for name, member in chosen.items()}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, KeyError) as error:
         # RuntimeError: an encrypted member, NotImplementedError among them; ValueError: names that are no text
         raise ContractError(
@@ -124,12 +127,6 @@ def _read_npz(data: bytes, source: str, digest: str) -> Track:
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: str, name: str) -> npt.NDArray[Any]:
     """One array of an NPZ. Its header is judged before anything of the size that it promises is made."""
-    if member.file_size > MAX_MOTION_BYTES:
-        raise ContractError(
-            f"{source}: array '{name}' is too large",
-            found=f"{member.file_size} bytes",
-            expected=f"at most {MAX_MOTION_BYTES}",
-        )
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ContractError(f"{source}: array '{name}' is packed in an unusual way", expected="an NPZ of numpy.savez")
     data = archive.read(member)

@@ -23,6 +23,8 @@ Run = Callable[[int, float], Mapping[str, npt.NDArray[Any]]]
 
 It raises IntegrityError where the network fails, as one that does not clamp does beyond its end.
 """
+MAX_NUMBERS: Final = 1 << 26
+"""Most numbers of a motion that are read out of a network."""
 SOURCE: Final = "the motion in the network"
 _GROWTH: Final = 1.125
 _WIDTHS: Final = {"anchor_pos": 3, "anchor_quat": 4, "body_pos": 3, "body_quat": 4}
@@ -50,7 +52,14 @@ def read_network(run: Run, spec: MotionSpec, control_hz: float) -> Track:
             expected="outputs of time_step alone",
             hint="Correct [motion.outputs] in policy.toml",
         )
-    rows = [row(step) for step in range(_end(row) + 1)]
+    frames = _end(row) + 1
+    if frames * len(first) > MAX_NUMBERS:
+        raise ContractError(
+            f"{SOURCE} is too large",
+            found=f"{frames} frames of {len(first)} numbers",
+            expected=f"at most {MAX_NUMBERS} numbers",
+        )
+    rows = [row(step) for step in range(frames)]
     if len(rows) < 2:
         raise ContractError(
             f"{SOURCE} never changes with its input '{spec.time_step}'",

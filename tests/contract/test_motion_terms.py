@@ -11,7 +11,7 @@ import pytest
 
 from edgert.contract.document import parse_contract
 from edgert.contract.motion import Motion, MotionState, check_motion, tracked_bodies
-from edgert.contract.observe import Observer, make_term_inputs
+from edgert.contract.observe import Observer, check_state, make_term_inputs
 from edgert.contract.plan import ObservationPlan
 from edgert.contract.spec import Contract
 from edgert.contract.state import RobotState
@@ -173,3 +173,12 @@ def test_tables_that_are_missing() -> None:
 def test_which_bodies_a_contract_reads() -> None:
     assert tracked_bodies(contract("motion_anchor_ori_b")) == ("torso",)
     assert tracked_bodies(contract("motion_command")) == ()
+
+
+def test_a_robot_that_does_not_tell_where_its_anchor_is() -> None:
+    with pytest.raises(ContractError) as caught:
+        check_state(contract("motion_anchor_ori_b"), RobotState(joint_names=JOINTS), "robot leg")
+    assert str(caught.value) == (
+        "term 'motion_anchor_ori_b' of input 'obs' needs the pose of its anchor, which robot leg does not tell: found "
+        "no pose of torso"
+    )

@@ -252,6 +252,13 @@ def test_rates_that_contradict_each_other(tmp_path: Path) -> None:
     )
 
 
+def test_the_pose_of_one_other_body_is_kept_as_that(tmp_path: Path) -> None:
+    tables = {"body_pos_w": TABLES["base_pos"][:, None], "body_quat_w": TABLES["base_quat"][:, None]}
+    motion = read(tmp_path, npz(**tables), bodies=["pelvis"])
+    assert motion.anchor == "pelvis"
+    np.testing.assert_array_equal(motion.anchor_pos, TABLES["base_pos"])
+
+
 def test_bodies_that_do_not_fit(tmp_path: Path) -> None:
     assert refused(tmp_path, npz(), bodies=["torso", "pelvis", "arm"]) == (
         "motion walk.npz has another number of bodies than [motion] bodies names: found 2, expected 3: torso, pelvis, "
@@ -309,7 +316,7 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest
     bomb = zipped(b"\0" * 1_000_000)
     assert len(bomb) < 10_000
     assert refused(tmp_path, bomb) == (
-        "motion walk.npz: array 'joint_pos' is too large: found 1000000 bytes, expected at most 100000"
+        "motion walk.npz unpacks to too much: found 1000000 bytes, expected at most 100000"
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from edgert.contract.motion import MAX_FRAMES
 from edgert.contract.spec import MotionSpec
 from edgert.errors import ContractError, IntegrityError
+from edgert.policy import motion_network
 from edgert.policy.motion_network import read_network
 
 SPEC = MotionSpec(time_step="time_step", outputs={"joint_pos": "q"}, joints=("a", "b", "c"))
@@ -89,6 +90,15 @@ def test_a_motion_without_an_end() -> None:
         f"the motion in the network does not end: found other outputs at time step {MAX_FRAMES + 1} than at "
         f"{MAX_FRAMES}, expected at most {MAX_FRAMES} frames, and the last one held. Export the motion with time_step "
         "clamped at its end"
+    )
+
+
+def test_a_motion_of_too_many_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(motion_network, "MAX_NUMBERS", 100)
+    with pytest.raises(ContractError) as caught:
+        read(moving(40))
+    assert str(caught.value) == (
+        "the motion in the network is too large: found 40 frames of 3 numbers, expected at most 100 numbers"
     )
 
 

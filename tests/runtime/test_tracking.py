@@ -218,6 +218,8 @@ def test_a_csv_of_the_root_tracks_a_body_above_it(tmp_path: Path) -> None:
     # Its velocities are differences, so that it is not the same run.
     np.testing.assert_allclose(found, usual, atol=1e-3)
     assert "motion dance.csv: pose of 'torso' from that of the base, by the robot's kinematics" in report["notes"]
+    named = tracking.document({"file": "dance.csv", "hz": 50, "anchor": "torso", "bodies": ["pelvis"]})
+    np.testing.assert_array_equal(moved(tmp_path, tracking.linear(named))[0], found)
     layout = "motion dance.csv: its columns are taken for the root's position, its quaternion xyzw, 3 joints"
     assert layout in report["notes"]
 
