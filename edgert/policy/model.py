@@ -32,6 +32,16 @@ _OTHERS: Final = tuple(
     (re.compile(sign, re.DOTALL), what, hint)
     for sign, what, hint in (
         (
+            rb"PK\x03\x04.{26}[ -~]{0,200}?(?:manifest\.json|metadata\.json|\.onnx)",
+            "a package (zip) around a model, not the model itself",
+            "Unpack it, and name the .onnx file in it, with its manifest beside it",
+        ),
+        (
+            rb"\x1f\x8b",
+            "a package (gzip), as kinfer's are, not the model itself",
+            "Unpack it with tar xf, and name step_fn.onnx, with metadata.json beside it",
+        ),
+        (
             rb"PK\x03\x04|\x80[\x02-\x05]",
             "a PyTorch file (TorchScript or pickle), which edgert never loads",
             _EXPORT_HINT,
@@ -44,7 +54,7 @@ _OTHERS: Final = tuple(
     )
 )
 """What people take for an ONNX file: how it begins, what it is, and the way out."""
-_SIGN_BYTES: Final = 64
+_SIGN_BYTES: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ from edgert.tables import MAX_FILE_BYTES, read_json, read_toml, read_yaml
 
 MAX_SIDECARS: Final = 32
 """Most files that are parsed for one model."""
+MAX_LOOSE_BYTES: Final = 256 << 10
+"""Most bytes that are parsed of files that only a pattern means: a trainer's folder holds large ones of other uses."""
 MAX_ENTRIES: Final = 5_000
 """Most entries of a folder that are compared with a pattern."""
 _FOLDERS: Final = ("params", "io_descriptors")
@@ -54,12 +56,18 @@ def read_sidecars(model: Path, patterns: Iterable[str]) -> Sidecars:
             if name not in paths and Path(name).suffix.lower() in _PARSERS and os.path.lexists(place / name):
                 paths[name] = place / name
     found, broken = {}, {}
+    left, left_out = MAX_LOOSE_BYTES, max(0, len(paths) - MAX_SIDECARS)
     for name, path in list(paths.items())[:MAX_SIDECARS]:
+        size = 0 if name in names else _size(path)
+        if size > left:
+            left_out += 1
+            continue
+        left -= size
         try:
             found[name] = _PARSERS[path.suffix.lower()](path)
         except ContractError as error:
             broken[name] = error
-    return Sidecars(found=found, broken=broken, left_out=max(0, len(paths) - MAX_SIDECARS))
+    return Sidecars(found=found, broken=broken, left_out=left_out)
 
 
 def is_pattern(name: str) -> bool:
@@ -80,6 +88,14 @@ def _matching(place: Path, patterns: Iterable[str]) -> list[str]:
             return sorted(entry.name for entry in listed if matches(entry.name, patterns) and entry.is_file())
     except OSError:
         return []
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 where that cannot be told, which its parser will."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
+import zipfile
 from pathlib import Path
 
 import onnx
@@ -134,12 +136,24 @@ def test_external_data_through_a_link_is_refused(tmp_path: Path) -> None:
         read_policy(path)
 
 
+def zipped(name: str) -> bytes:
+    """A ZIP archive that begins with a file of that name."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(name, "{}")
+    return packed.getvalue()
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [
         (b"", "is empty: expected an ONNX model"),
         (b"not a model, but text", "is not an ONNX model, or a truncated one"),
         (b"PK\x03\x04rest of a zip", "is a PyTorch file (TorchScript or pickle), which edgert never loads"),
+        (b"\x1f\x8b\x08\x00rest", "is a package (gzip), as kinfer's are, not the model itself"),
+        (zipped("policy/manifest.json"), "is a package (zip) around a model, not the model itself: expected an ONNX"),
+        (zipped("walk.onnx"), "Unpack it, and name the .onnx file in it, with its manifest beside it"),
+        (zipped("policy/data.pkl"), "is a PyTorch file (TorchScript or pickle), which edgert never loads"),
         (b"\x80\x02pickled", "is a PyTorch file (TorchScript or pickle), which edgert never loads"),
         (
             b"\x80\x05pickled",

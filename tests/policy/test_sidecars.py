@@ -74,6 +74,13 @@ def test_no_more_than_a_few_files_are_parsed(model, monkeypatch):
     assert result.left_out == 2
 
 
+def test_files_that_only_a_pattern_means_share_a_bound(model):
+    for name, size in (("a.yaml", 200), ("b.yaml", 100), ("c.yaml", 1), ("deploy.yaml", 300)):
+        (model.parent / name).write_text("x: 1 #" + "-" * (size << 10))
+    result = read_sidecars(model, ("*.yaml", "deploy.yaml"))
+    assert (sorted(result.found), result.left_out) == (["a.yaml", "c.yaml", "deploy.yaml"], 1)
+
+
 def test_a_file_that_is_too_large_is_not_read(model):
     (model.parent / "a.json").write_text(" " * (1 << 20) + "{}")
     assert "is too large" in str(read_sidecars(model, ("a.json",)).broken["a.json"])
