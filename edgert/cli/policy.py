@@ -9,6 +9,7 @@ import click
 
 from edgert import assets
 from edgert.cli.main import HELP_NAMES, write
+from edgert.cli.policy_embed import embed
 from edgert.cli.policy_get import get, rows
 from edgert.cli.policy_inspect import inspect
 from edgert.cli.running import json_option
@@ -22,6 +23,7 @@ def policy() -> None:
 
 policy.add_command(get)
 policy.add_command(inspect)
+policy.add_command(embed)
 
 
 @policy.command("list", context_settings=HELP_NAMES)

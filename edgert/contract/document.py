@@ -31,6 +31,8 @@ from edgert.contract.writing import SCHEMA
 from edgert.tables import Table, show
 
 METADATA_KEY: Final = "edgert.contract"
+PROVENANCE_KEY: Final = "edgert.contract.provenance"
+"""Where an embedded contract keeps the source that each field had: a JSON object of dotted fields."""
 MAX_CONTROL_HZ: Final = 10_000.0
 MAX_JOINTS: Final = 1_000
 _BY_JOINT: Final = (
@@ -119,16 +121,16 @@ def parse_contract(document: Mapping[str, Any], where: str, provenance: Mapping[
         networks=networks,
     )
     check_links(contract, table, inputs)
-    defaults = dict.fromkeys(_fields(contract.to_document()), "default")
+    defaults = dict.fromkeys(fields_of(contract.to_document()), "default")
     return replace(contract, provenance=defaults | dict(provenance or {}))
 
 
-def _fields(document: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def fields_of(document: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """The dotted fields of a document whose values are no tables."""
     for name, value in document.items():
         key = f"{path}.{name}" if path else name
         if isinstance(value, Mapping):
-            yield from _fields(value, key)
+            yield from fields_of(value, key)
         else:
             yield key
 

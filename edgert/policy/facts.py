@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from edgert.contract.document import METADATA_KEY, check_schema, overlay, parse_contract
+from edgert.contract.document import METADATA_KEY, PROVENANCE_KEY, check_schema, overlay, parse_contract
 from edgert.contract.formats import Evidence, Reading, choose_format, files_of, load_formats, read_format
 from edgert.contract.recurrent import state_pairs
 from edgert.contract.spec import Contract
 from edgert.contract.writing import SCHEMA
-from edgert.errors import EdgertError
+from edgert.errors import ContractError, EdgertError
 from edgert.policy.fit import check_fit, misfits
-from edgert.policy.judge import ASSUMED_HZ, Missing, MissingFactsError, check_plausible, missing_facts
+from edgert.policy.judge import ASSUMED_HZ, EMBEDDED, Missing, MissingFactsError, check_plausible, missing_facts
 from edgert.policy.model import PolicyFile, read_policy
 from edgert.policy.sidecars import OWN, Sidecars, matches, read_sidecars
 from edgert.tables import Table, read_json, read_toml
@@ -132,6 +132,7 @@ def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wa
         check_schema(Table(own, where))
         document = overlay(document, own, "metadata", provenance)
         sources.append(where)
+        _restore(file, provenance, notes)
     if METADATA_KEY not in file.metadata or wanted is not None:
         reading = _foreign(file, tuple(joints), wanted, notes)
         if reading is not None:
@@ -166,6 +167,22 @@ def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wa
         sidecar=sidecar,
         reasons=reasons,
     )
+
+
+def _restore(file: PolicyFile, provenance: dict[str, str], notes: list[str]) -> None:
+    """The sources that the fields of an embedded contract had; what was assumed then is said again."""
+    if PROVENANCE_KEY not in file.metadata:
+        return
+    where = f"metadata '{PROVENANCE_KEY}' of {file.path}"
+    origins = read_json(file.metadata[PROVENANCE_KEY], where=where)
+    wrong = [field for field, source in origins.items() if not isinstance(source, str)]
+    if wrong:
+        raise ContractError(f"{where} is wrong", found=f"no text for {wrong[0]}", expected="a source for each field")
+    for field, source in origins.items():
+        if provenance.get(field) == "metadata":
+            provenance[field] = f"{EMBEDDED}{source}"
+            if "assumed" in source:
+                notes.append(f"{field} was assumed when the contract was embedded: {source}")
 
 
 def _foreign(file: PolicyFile, joints: tuple[str, ...], wanted: str | None, notes: list[str]) -> Reading | None:
