@@ -157,7 +157,7 @@ def _gains(values: Metadata, draft: Draft, njoint: int) -> None:
     for name, gains, key in (("kp", kp, "joint_stiffness"), ("kd", kd, "joint_damping")):
         why = ""
         if not gains:
-            why = f"{values.where(key)} is missing"
+            why = f"metadata '{key}' is missing"
         elif len(gains) != njoint:
             why = f"gains listed by actuator beside names by joint: {key} has {len(gains)} numbers for {njoint} joints"
         else:
@@ -190,12 +190,12 @@ def _motion(found: Evidence, values: Metadata, draft: Draft, names: Sequence[str
     if bodies:
         motion["bodies"] = bodies
     elif anchored:
-        draft.reasons["motion.bodies"] = f"{values.where('body_names')} is missing"
+        draft.reasons["motion.bodies"] = "metadata 'body_names' is missing"
     if values.has("anchor_body_name"):
         anchor = values.text("anchor_body_name")
         if bodies and anchor not in bodies:
             values.fail("anchor_body_name", found=anchor, expected="one of body_names: " + ", ".join(bodies))
         motion["anchor"] = anchor
     elif anchored:
-        draft.reasons["motion.anchor"] = f"{values.where('anchor_body_name')} is missing"
+        draft.reasons["motion.anchor"] = "metadata 'anchor_body_name' is missing"
     draft.document["motion"] = motion

@@ -109,8 +109,8 @@ def test_mjlab_tracks_too() -> None:
 def test_a_missing_anchor_is_asked_for_by_name() -> None:
     reading = BEYONDMIMIC.read(found({"anchor_body_name": None, "body_names": None}))
     assert reading.reasons == {
-        "motion.bodies": "metadata 'body_names' of policy p.onnx is missing",
-        "motion.anchor": "metadata 'anchor_body_name' of policy p.onnx is missing",
+        "motion.bodies": "metadata 'body_names' is missing",
+        "motion.anchor": "metadata 'anchor_body_name' is missing",
     }
     blind = [name for name in NAMES if "anchor" not in name]
     values = {"anchor_body_name": None, "observation_names": blind, "observation_history_lengths": None}

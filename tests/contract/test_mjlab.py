@@ -135,9 +135,7 @@ def test_gains_of_nothing_are_lacking() -> None:
         .reasons["joints.kd"]
         .endswith("hold -0.5: a gain is at least 0")
     )
-    assert MJLAB.read(found({"joint_damping": None})).reasons == {
-        "joints.kd": "metadata 'joint_damping' of policy p.onnx is missing"
-    }
+    assert MJLAB.read(found({"joint_damping": None})).reasons == {"joints.kd": "metadata 'joint_damping' is missing"}
 
 
 def test_terms_that_cannot_be_are_asked_for_with_the_reason() -> None:

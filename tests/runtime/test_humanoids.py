@@ -8,6 +8,8 @@ from pathlib import Path
 
 import onnx
 import pytest
+import yaml
+from metadata_examples import attach, printed
 
 from edgert.runtime import RunOptions, open_session
 
@@ -130,3 +132,28 @@ def test_unitrees_own_file_is_contract_enough(
     assert report["outcome"] == "completed"
     assert report["contract_sources"] == ["deploy.yaml"]
     assert report["mean_velocity"] == pytest.approx(velocity, abs=0.05)
+
+
+def test_mjlabs_metadata_are_contract_enough(shared: Path, tmp_path: Path) -> None:
+    """The same network with what mjlab writes into its files, three decimals a number, and no file beside it."""
+    deployed = yaml.safe_load((shared / "policies/unitree_g1_rl_mjlab/deploy.yaml").read_text())
+    values = {
+        "joint_names": joint_names(shared),
+        "joint_stiffness": deployed["stiffness"],
+        "joint_damping": deployed["damping"],
+        "default_joint_pos": deployed["default_joint_pos"],
+        "command_names": ["twist"],
+        "observation_names": ["base_ang_vel", "projected_gravity", "command", "joint_pos", "joint_vel", "actions"],
+        "observation_terms_history_length": [0] * 6,
+        "action_scale": deployed["actions"]["JointPositionAction"]["scale"],
+    }
+    model = onnx.load(shared / "policies/unitree_g1_rl_mjlab/policy.onnx")
+    path = tmp_path / "policy.onnx"
+    path.write_bytes(attach(model, printed(values)).SerializeToString())
+    sim = str(shared / "robots/unitree_g1/scene.xml")
+    options = RunOptions(model=str(path), sim=sim, command=(0.5, 0.0, 0.6), seconds=10.0, real_time=False)
+    with open_session(options) as session:
+        report = session.report(session.run())
+    assert report["outcome"] == "completed"
+    assert report["contract_sources"] == ["metadata of mjlab"]
+    assert report["mean_velocity"] == pytest.approx((0.42, 0.0, 0.56), abs=0.05)
