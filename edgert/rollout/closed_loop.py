@@ -20,6 +20,7 @@ from edgert.closing import Closes
 from edgert.device import Device, find_device
 from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy
+from edgert.policy.onnx_model import Arrays
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
 from edgert.rollout.log import RAN_OUT, STOPPED, EpisodeLog, finished
@@ -175,12 +176,6 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
     place = place_of(options.sim, options.model)
     loaded = place.load(options.model, options.contract, options.wanted)
     contract = loaded.contract
-    if len(contract.inputs) != 1:
-        raise UnsupportedError(
-            f"policy {loaded.file.path} has several inputs",
-            found=", ".join(contract.inputs),
-            expected="one input, as rollouts feed only that",
-        )
     notes = [*loaded.notes, *overrides(loaded.overrides), *meaning(contract)]
     task = place.under(contract, options.seconds)
     command = command_of(options, task, notes)
@@ -192,6 +187,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             Worlds(task, options.num_envs, nthread=options.nthread, randomise=True, command=command)
         )
         policy = resources.enter_context(OnnxPolicy(loaded, device, options.num_envs, every_output=every_output))
+        worlds.observe_in({name: array.dtype for name, array in policy.obs.items()})
         notes += [drive_summary(worlds.scene, "contract"), *worlds.scene.held.notes(), beginning(worlds.scene, task)]
         notes += differences(contract, task.trained, task.name)
         if command is not None and contract.command is not None:
@@ -232,7 +228,6 @@ class _Loop:
     def __init__(self, session: RolloutSession, sink: Sink | None) -> None:
         worlds = self._worlds = session.worlds
         self._policy, self._episode_steps = session.policy, session.episode_steps
-        (self._input,) = worlds.contract.inputs
         everyone = np.ones(worlds.nworld, np.bool_)
         worlds.seed([np.random.default_rng(session.options.seed + i) for i in range(worlds.nworld)])
         worlds.reset()
@@ -244,8 +239,8 @@ class _Loop:
     def step(self, *, last: bool) -> None:
         """One control step; worlds whose episode ended begin another one, unless it was the last step."""
         worlds, log = self._worlds, self._log
-        log.seen(self._observation)
         action, stopped = self._act()
+        log.seen(self._policy.obs)  # now, as networks hand each other numbers in them
         worlds.step(action)
         self.tally.step()
         ended = worlds.terminated | stopped
@@ -259,13 +254,15 @@ class _Loop:
             log.ended(self._observation, self.tally.end(done, stopped))
             if not last:
                 worlds.reset(done)
-                self._observation[done] = worlds.observe(done)
+                for name, rows in worlds.observe(done).items():
+                    self._observation[name][done] = rows
                 self._begin(done)
 
     def _act(self) -> tuple[npt.NDArray[Any], Mask]:
         """Actions (nworld, nact) that physics can take, and the worlds (nworld,) whose own was no usable number."""
         policy = self._policy
-        policy.obs[self._input][:] = self._observation
+        for name, array in policy.obs.items():
+            array[:] = self._observation[name]
         begin = time.perf_counter_ns()
         policy.act(policy.obs, policy.out)
         self._log.acted(time.perf_counter_ns() - begin)
@@ -273,6 +270,7 @@ class _Loop:
         return (np.where(stopped[:, None], 0.0, policy.action) if stopped.any() else policy.action), stopped
 
     def _begin(self, mask: Mask) -> None:
+        self._policy.reset(mask)
         self.tally.begin(mask)
         self._log.begun(mask)
 
@@ -285,11 +283,11 @@ class _NoLog:
     """Nothing is recorded."""
 
     def begun(self, mask: Mask) -> None: ...
-    def seen(self, observation: npt.NDArray[Any]) -> None: ...
+    def seen(self, observation: Arrays) -> None: ...
     def acted(self, latency_ns: int) -> None: ...
     def moved(self, terminated: Mask, truncated: Mask) -> None: ...
-    def ended(self, observation: npt.NDArray[Any], results: dict[int, EpisodeResult]) -> None: ...
-    def close(self, observation: npt.NDArray[Any], reason: str) -> None: ...
+    def ended(self, observation: Arrays, results: dict[int, EpisodeResult]) -> None: ...
+    def close(self, observation: Arrays, reason: str) -> None: ...
 
 
 class _Log(_NoLog):
@@ -299,11 +297,12 @@ class _Log(_NoLog):
         worlds, policy = session.worlds, session.policy
         self._worlds = worlds
         self._log = EpisodeLog(sink, worlds.nworld, session.options.seed, worlds.contract.period_s)
-        (name,) = policy.obs
-        self._observation = f"observation.{name}"
+        self._inputs = [name for name in policy.obs if f"observation.{name}" in self._log.wanted]
         qpos, qvel = worlds.sim.view("qpos"), worlds.sim.view("qvel")
         self._seen = self._wanted({"command": worlds.command, "state.qpos": qpos, "state.qvel": qvel})
         outputs = {f"output.{name}": array for name, array in policy.out.items()}
+        asked = worlds.asked
+        self._sent = self._wanted({"target": asked.q, "target_velocity": asked.qd, "target_torque": asked.tau})
         self._done = self._wanted(outputs | {"action": policy.action})
 
     def _wanted(self, sources: dict[str, npt.NDArray[Any]]) -> list[tuple[str, npt.NDArray[Any]]]:
@@ -312,10 +311,11 @@ class _Log(_NoLog):
     def begun(self, mask: Mask) -> None:
         self._log.begin(mask)
 
-    def seen(self, observation: npt.NDArray[Any]) -> None:
+    def seen(self, observation: Arrays) -> None:
         put = self._log.recorder.put
         self._log.put_index(self._worlds.steps)
-        put(self._observation, observation)
+        for name in self._inputs:
+            put(f"observation.{name}", observation[name])
         for name, array in self._seen:
             put(name, array)
 
@@ -327,14 +327,15 @@ class _Log(_NoLog):
 
     def moved(self, terminated: Mask, truncated: Mask) -> None:
         put = self._log.recorder.put
-        put("target", self._worlds.target())
+        for name, array in self._sent:
+            put(name, array)
         if "reward" in self._log.wanted:
             put("reward", self._worlds.reward)
         put("terminated", terminated)
         put("truncated", truncated)
         self._log.recorder.next()
 
-    def ended(self, observation: npt.NDArray[Any], results: dict[int, EpisodeResult]) -> None:
+    def ended(self, observation: Arrays, results: dict[int, EpisodeResult]) -> None:
         self.seen(observation)
         self._log.end(
             {
@@ -343,6 +344,6 @@ class _Log(_NoLog):
             }
         )
 
-    def close(self, observation: npt.NDArray[Any], reason: str) -> None:
+    def close(self, observation: Arrays, reason: str) -> None:
         self.seen(observation)
         self._log.close(self._worlds.steps, reason)

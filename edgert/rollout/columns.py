@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from edgert.contract.spec import ActionKind
 from edgert.policy import OnnxPolicy
 from edgert.rollout.sink import Column
+
+
+def beside(kinds: Sequence[ActionKind]) -> list[ActionKind]:
+    """The kinds of an action whose targets are recorded beside the positions."""
+    others: tuple[ActionKind, ...] = ("velocity", "torque")
+    return [kind for kind in others if kind in kinds]
 
 
 def columns(policy: OnnxPolicy, model: Any, njoint: int, *, rewarded: bool, judged: bool) -> list[Column]:
@@ -23,6 +31,7 @@ def columns(policy: OnnxPolicy, model: Any, njoint: int, *, rewarded: bool, judg
     result = [one(f"observation.{name}", array, final=True) for name, array in policy.obs.items()]
     result.append(one("action", policy.action))
     result.append(Column(name="target", dtype=real, shape=(njoint,)))
+    result += [Column(name=f"target_{kind}", dtype=real, shape=(njoint,)) for kind in beside(action.kinds)]
     if policy.contract.command is not None:
         result.append(Column(name="command", dtype=real, shape=(3,), final=True))
     result.append(Column(name="state.qpos", dtype=real, shape=(model.nq,), final=True))

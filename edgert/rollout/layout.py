@@ -18,7 +18,7 @@ MAX_HZ: Final = 1e6
 LAYOUT: Final = "epoch, control_hz, and columns of numbers: episode, step, world, t_ns, action …"
 """What is expected, in words."""
 _SCALARS: Final = ("reward", "terminated", "truncated", "latency_ns")
-_VECTORS: Final = ("action", "target", "state.qpos", "state.qvel")
+_VECTORS: Final = ("action", "target", "target_velocity", "target_torque", "state.qpos", "state.qvel")
 
 
 def faults(arrow: Any, schema: Any, header: Mapping[str, Any]) -> list[str]:

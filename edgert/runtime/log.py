@@ -35,7 +35,8 @@ class RunLog:
         if session.command:
             seen["command"] = session.controller.command
         done: dict[str, Any] = {f"output.{name}": array for name, array in policy.out.items()}
-        done |= {"action": policy.action, "target": session.controller.out.q}
+        sent = session.controller.out
+        done |= {"action": policy.action, "target": sent.q, "target_velocity": sent.qd, "target_torque": sent.tau}
         self._seen = [(name, array) for name, array in seen.items() if name in wanted]
         self._done = [(name, array) for name, array in done.items() if name in wanted]
         self._timed = "latency_ns" in wanted

@@ -35,6 +35,7 @@ from edgert.runtime.log import RunLog
 from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
 from edgert.runtime.tracking import TrackingError
 from edgert.sim.actuators import Actuators
+from edgert.sim.drives import drives_of
 from edgert.sim.motion import anchored, extent, start_of
 from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene, build, drive_summary, physics_steps
@@ -274,6 +275,7 @@ def open_session(options: RunOptions) -> Session:
         kp=contract.kp,
         kd=contract.kd,
         base=task.base if task is not None else "",
+        drives=drives_of(contract),
     )
     nstep = physics_steps(contract.control_hz, scene)
     steps = max(1, round(options.seconds * contract.control_hz))

@@ -11,7 +11,7 @@ floating base, after every reset and step; after every step `reward_<term>`, the
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Box, Dict, Space
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -32,7 +32,8 @@ from edgert.task.place import place_of
 from edgert.task.task import Task, load_task
 from edgert.task.worlds import Worlds
 
-Observation = npt.NDArray[np.float32]
+Observation = Any
+"""An array (…, dim) of a policy with one input, else a dict of them by ONNX input; float32."""
 Action = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
 ACTION_BOUND = 100.0
@@ -43,9 +44,21 @@ def _spaces(worlds: Worlds) -> tuple[Space[Observation], Space[Action]]:
     action = worlds.contract.action
     nact = len(action.joints)
     bounds = np.array(action.clip or ((-ACTION_BOUND, ACTION_BOUND),) * nact, np.float32)
-    observation = Box(-np.inf, np.inf, (worlds.observation_dim,), np.float32)
+    boxes = {name: Box(-np.inf, np.inf, (spec.dim,), np.float32) for name, spec in worlds.contract.inputs.items()}
+    observation = next(iter(boxes.values())) if len(boxes) == 1 else Dict(boxes)  # type: ignore[arg-type]
     actions = Box(bounds[:, 0], bounds[:, 1], (nact,), np.float32)
     return cast(Space[Observation], observation), cast(Space[Action], actions)  # Box does not tell its dtype
+
+
+def _shown(observation: Mapping[str, npt.NDArray[Any]], world: int | None = None) -> Observation:
+    """A copy of what all worlds see, or one of them, in the form of the space."""
+    copies = {name: (rows if world is None else rows[world]).copy() for name, rows in observation.items()}
+    return next(iter(copies.values())) if len(copies) == 1 else copies
+
+
+def _update(observation: Mapping[str, npt.NDArray[Any]], mask: Flags, new: Mapping[str, npt.NDArray[Any]]) -> None:
+    for name, rows in observation.items():
+        rows[mask] = new[name]
 
 
 def _check_render_mode(render_mode: str | None) -> None:
@@ -122,7 +135,7 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         self._limit = _limit(self.task, max_episode_steps)
         self.elapsed = np.zeros(num_envs, np.int64)
         self._done = np.zeros(num_envs, np.bool_)
-        self._observation: Observation | None = None
+        self._observation: dict[str, npt.NDArray[Any]] | None = None
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._seeds: list[int] = [-1] * num_envs
         self._everyone = np.ones(num_envs, np.bool_)
@@ -150,8 +163,8 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         else:
             self.elapsed[mask] = 0
             self._done[mask] = False
-            self._observation[mask] = self.worlds.observe(mask)
-        return self._observation.copy(), self._state_info({}, mask)
+            _update(self._observation, mask, self.worlds.observe(mask))
+        return _shown(self._observation), self._state_info({}, mask)
 
     def step(self, actions: Action) -> tuple[Observation, npt.NDArray[Any], Flags, Flags, dict[str, Any]]:
         """One control step of every world; `autoreset_mode` says what happens to those that ended.
@@ -187,17 +200,17 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
         self._done = done = terminated | truncated
         if self.autoreset_mode is AutoresetMode.SAME_STEP and done.any():
             final = np.full(self.num_envs, None, dtype=object)
-            for world in np.flatnonzero(done):
-                final[world] = observation[world].copy()
+            for world in np.flatnonzero(done).tolist():
+                final[world] = _shown(observation, world)
             infos |= {"final_obs": final, "_final_obs": done.copy()}
             infos |= {"final_info": self._reward_info(self._state_info({}, done), done), "_final_info": done.copy()}
             self._reward_info(infos, ~done)
             self._restart(done)
-            observation[done] = worlds.observe(done)
+            _update(observation, done, worlds.observe(done))
         else:
             self._reward_info(infos, stepped)
         self._state_info(infos, None)
-        return observation.copy(), reward, terminated, truncated, infos
+        return _shown(observation), reward, terminated, truncated, infos
 
     @property
     def dt(self) -> float:
@@ -328,7 +341,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
             self.worlds.seed([self.np_random])
             self._seeded = True
         self.worlds.reset()
-        return self.worlds.observe()[0], self._info()
+        return _shown(self.worlds.observe(), 0), self._info()
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """One control step.
@@ -348,7 +361,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         if worlds.success is not None:
             info["is_success"] = bool(worlds.success[0])
         truncated = bool(worlds.steps[0] >= self.task.episode_steps)
-        return worlds.observe()[0], reward, terminated, truncated, info
+        return _shown(worlds.observe(), 0), reward, terminated, truncated, info
 
     def close(self) -> None:
         """Release the simulation."""

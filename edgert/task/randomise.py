@@ -82,6 +82,11 @@ class Randomiser:
         self._nominal = {name: getattr(scene.model, name).copy() for name in self._fields}
         self._geoms, self._mass_body = targets["geoms"], targets["body"]
         self._actuators = targets["actuators"]
+        drives = dict(zip(scene.actuator_ids, scene.drives, strict=True))
+        self._of_drive = {
+            drive: [i for i, actuator in enumerate(self._actuators) if drives[actuator] == drive]
+            for drive in ("position", "velocity")
+        }
 
     def apply(self, rows: Floats, index: Any, mask: Mask | None) -> None:
         """Draw for the worlds of `index`, which are those of `mask`, from their rows of uniform numbers."""
@@ -100,12 +105,13 @@ class Randomiser:
             self._fields["body_inertia"][index, body] = inertia * (mass / nominal)[:, None]
             self._sim.set_const(mask)
         if randomise.kp is not None:
-            kp = self._nominal["actuator_gainprm"][self._actuators, 0] * within(draws.column(rows, "kp"), randomise.kp)
-            self._assign("actuator_gainprm", index, 0, kp)
-            self._assign("actuator_biasprm", index, 1, -kp)
+            kp = self._nominal["actuator_biasprm"][self._actuators, 1] * within(draws.column(rows, "kp"), randomise.kp)
+            self._assign("actuator_biasprm", index, 1, kp)
+            self._assign_gain("position", index, kp)
         if randomise.kd is not None:
             kd = self._nominal["actuator_biasprm"][self._actuators, 2] * within(draws.column(rows, "kd"), randomise.kd)
             self._assign("actuator_biasprm", index, 2, kd)
+            self._assign_gain("velocity", index, kd)
         if randomise.delay_s is not None:
             delay = within(draws.column(rows, "delay"), randomise.delay_s)
             values = self._fields["actuator_delay"][index]
@@ -116,3 +122,11 @@ class Randomiser:
         rows = self._fields[field][index]
         rows[:, self._actuators, parameter] = values
         self._fields[field][index] = rows
+
+    def _assign_gain(self, drive: str, index: Any, bias: Floats) -> None:
+        """The gain of the actuators of a drive: what their control is multiplied with is what opposes it."""
+        chosen = self._of_drive[drive]
+        if chosen:
+            rows = self._fields["actuator_gainprm"][index]
+            rows[:, [self._actuators[i] for i in chosen], 0] = -bias[:, chosen]
+            self._fields["actuator_gainprm"][index] = rows

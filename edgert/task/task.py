@@ -17,6 +17,7 @@ from edgert.contract.spec import Contract, Range
 from edgert.errors import ContractError
 from edgert.files import is_path
 from edgert.sim.actuators import some
+from edgert.sim.drives import drives_of
 from edgert.sim.scene import MAX_DECIMATION, Scene, build, physics_steps
 from edgert.tables import Table, read_toml, show
 from edgert.task.rewards import REWARDS, RewardTerm
@@ -170,7 +171,8 @@ def scene_task(path: Path, contract: Contract, episode_s: float) -> Task:
     Raises:
         IntegrityError, RobotError: the scene cannot be used for the contract.
     """
-    scene = build(path, contract.joints, contract.joints, kp=contract.kp, kd=contract.kd)
+    drives = drives_of(contract)
+    scene = build(path, contract.joints, contract.joints, kp=contract.kp, kd=contract.kd, drives=drives)
     model, fall = scene.model, None
     if scene.base is not None:
         start = model.key_qpos[scene.keyframe] if scene.keyframe >= 0 else model.qpos0
@@ -205,8 +207,6 @@ def parse_task(document: Mapping[str, object], path: Path, policy: Contract | No
     provenance: dict[str, str] = {}
     ours = overlay({}, contract_table.data, "task", provenance)
     own = parse_contract({"schema": 1, **ours}, f"{path} [contract]", provenance)
-    if len(own.inputs) != 1:
-        contract_table.fail("inputs", found=f"{len(own.inputs)} inputs", expected="exactly one for a task")
     contract = policy or own
     _check_policy(contract, own, path)
     decimation = table.integer("decimation", lo=1, hi=MAX_DECIMATION)

@@ -7,24 +7,25 @@ bit, whatever the number of worlds and threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from edgert.closing import Closes
-from edgert.contract.action import action_map
-from edgert.contract.history import History
-from edgert.contract.observe import Observer, check_state, make_term_inputs
+from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.terms import advance_phase, gravity_in_body, rotate_to_body
 from edgert.errors import ContractError, RobotError
 from edgert.sim.batch import MAX_WORLDS, BatchSim, check_count, check_memory, world_bytes
 from edgert.sim.body import SimBody
+from edgert.sim.drives import drives_of
 from edgert.sim.protocol import Floats, Mask
 from edgert.sim.scene import Scene, build
 from edgert.tables import MAX_MAGNITUDE
+from edgert.task.actuation import Actuation
 from edgert.task.draws import Generators, ResetDraws, around, draw_bytes, draw_commands, spread
+from edgert.task.observing import Observation, Observations, noise_scale
 from edgert.task.randomise import Randomiser, needs_model_fields, randomised
 from edgert.task.rewards import RewardInputs, RewardTerm, fallen, goal_distance
 from edgert.task.success import GOAL_TERMS, SuccessRule
@@ -68,8 +69,7 @@ class Worlds(Closes):
         self.randomise = task.randomise if randomise else type(task.randomise)()
         self.scene = build_scene(task, delay_s=self.randomise.delay_s[1] if self.randomise.delay_s else 0.0)
         targets = randomised(task, self.scene)
-        (name,) = contract.inputs
-        noise = self._noise_scale(name)
+        noise = noise_scale(contract, self.randomise.noise)
         _check_size(nworld, self.scene, self.randomise, noise)
         self.sim = BatchSim(self.scene.model, nworld, nthread)
         self.body = SimBody(self.sim, self.scene)
@@ -91,13 +91,9 @@ class Worlds(Closes):
         self.terminated = np.zeros(nworld, np.bool_)
         self.success = None if task.success is None else np.zeros(nworld, np.bool_)
 
-        self._map = action_map(contract.action, self.action, np)
-        self._columns = self.body.joint_columns(contract.action.joints)
-        self._acted = [contract.joints.index(name) for name in contract.action.joints]
-        self._relative = contract.action.relative
-        self._held = self.body.joint_columns(contract.joints)
+        gains_differ = "actuator_biasprm" in needs_model_fields(self.randomise)
+        self.asked = Actuation(contract, self.body, gains_differ=gains_differ)
         self._ctrl = self.sim.view("ctrl")
-        self._sent = np.zeros((nworld, len(contract.joints)))
         self._qpos = self.sim.view("qpos")
         self._qvel = self.sim.view("qvel")
         self._inputs = make_term_inputs(
@@ -107,13 +103,10 @@ class Worlds(Closes):
             last_action=self.action,
             phase_rad=self.phase,
             xp=np,
+            step=self.steps,
         )
-        self._observer = Observer(contract, name, self.action)
-        spec = contract.inputs[name]
-        self.observation_dim = spec.dim
-        self._seen = np.zeros((nworld, spec.dim), np.float32)
-        self._history = History(spec, self._seen) if spec.history > 1 else None
         self._generators = Generators(nworld, noise)
+        self._observations = Observations(contract, self._inputs, self._generators)
         self._draws = ResetDraws(len(contract.joints), nact)
         self._randomiser = Randomiser(self.randomise, self.scene, self.sim, targets, self._draws)
         self._next_push = np.zeros(nworld, np.int64)
@@ -123,12 +116,9 @@ class Worlds(Closes):
         self._weights = [term.weight * self._dt for term in task.rewards]
         _check_terms(task, self._rewarded)
 
-    def _noise_scale(self, name: str) -> Floats:
-        widths: list[float] = []
-        for term in self.contract.inputs[name].terms:
-            half_width = self.randomise.noise.get(term.name, 0.0)
-            widths += [half_width * abs(scale) for scale in term.scale]
-        return np.array(widths)
+    def observe_in(self, types: Mapping[str, np.dtype[Any]]) -> None:
+        """Let observations have the types of a network's inputs instead of float32; to be called before a reset."""
+        self._observations = Observations(self.contract, self._inputs, self._generators, types)
 
     def seed(self, generators: Sequence[np.random.Generator | None]) -> None:
         """Give worlds their generators; None keeps a world's own, or makes one from entropy."""
@@ -144,23 +134,18 @@ class Worlds(Closes):
         self._randomiser.apply(rows, index, mask)
         self.sim.reset(mask, keyframe=self.scene.keyframe)
         self._perturb(rows, index)
-        controls = self._ctrl[index]
-        controls[:, list(self.scene.held.actuator_ids)] = self.scene.held.ctrl
-        controls[:, self._held] = self.contract.default_pos
+        self._hold(worlds)
         self.body.refresh()
-        measured = self._measured()[index] if self._relative else None
-        controls[:, self._columns] = self._map.target(np.zeros_like(self.action[index]), np, measured)
-        self._ctrl[index] = controls
+        self.action[index] = 0.0
+        self._last_action[index] = 0.0
+        self.asked.aim(self.action[index], index)
         self.body.settle(mask)
         self.sim.forward(mask)
         self.body.refresh()
 
-        self.action[index] = 0.0
-        self._last_action[index] = 0.0
         self.steps[index] = 0
         self.terminated[index] = False
-        if self._history is not None:
-            self._history.reset(mask)
+        self._observations.reset(mask)
         if self.success is not None:
             self.success[index] = False
         self.phase[index] = 0.0
@@ -198,8 +183,7 @@ class Worlds(Closes):
             )
         self._last_action[:] = self.action
         self.action[:] = raw
-        self._ctrl[:, self._columns] = self._map.target(raw, np, self._measured() if self._relative else None)
-        self._sent[:] = self._ctrl[:, self._held]  # MuJoCo clears the controls of a world that diverges
+        self.asked.aim(self.action)
         self._push(active)
         self.sim.step(self.task.decimation)
         self.body.refresh()
@@ -209,23 +193,9 @@ class Worlds(Closes):
         if self.contract.phase is not None:
             self.phase[:] = advance_phase(self.phase, self.command, self.contract.phase, self._dt, np)
 
-    def observe(self, mask: Mask | None = None) -> npt.NDArray[np.float32]:
-        """The policy's input of the worlds of the mask (None: all), (n, dim), with noise if the task has some."""
-        observation = self._observer(self._inputs)
-        if mask is not None:
-            observation = observation[mask]
-        result = np.empty(observation.shape, np.float32)
-        noise = self._generators.noise(mask)
-        if noise is None:
-            result[:] = observation
-        else:
-            np.add(observation, noise, out=result, casting="same_kind")  # added in float64, then rounded
-        if self.terminated.any():
-            result[~np.isfinite(result).all(axis=1)] = 0.0  # of a world that diverged
-        if self._history is None:
-            return result
-        self._history.push(result, mask)
-        return self._seen.copy() if mask is None else self._seen[mask]
+    def observe(self, mask: Mask | None = None) -> Observation:
+        """Each input of the policy in the worlds of the mask (None: all), with noise if the task has some."""
+        return self._observations(mask, lost=bool(self.terminated.any()))
 
     def resample(self, mask: Mask | None = None) -> None:
         """Draw new commands where they are due, in the worlds of the mask; call it after the step was scored."""
@@ -252,10 +222,6 @@ class Worlds(Closes):
             result[:, 2] = rate if mask is None else rate[mask]
         return result
 
-    def target(self) -> Floats:
-        """What the last step sent to the joints of the contract, (nworld, njoint) rad; live."""
-        return self._sent
-
     def goal_distance(self) -> Floats | None:
         """Distance of the end effector from the commanded position, (nworld,) m; None for a task without one."""
         success = self.task.success
@@ -270,16 +236,17 @@ class Worlds(Closes):
         told = {"command": self.command} if self.contract.command is not None else {}
         return told | ({"velocity": self.body_velocity()} if self.scene.base is not None else {})
 
-    def _measured(self) -> Floats:
-        """Positions of the joints of the action, (nworld, nact) rad."""
-        return cast(Floats, self.body.state.joint_pos[:, self._acted])  # type: ignore[index]
-
     def close(self) -> None:
         """Release the simulation."""
         self.sim.close()
 
     def _steps_of(self, seconds: float) -> int:
         return max(1, round(seconds * self.contract.control_hz))
+
+    def _hold(self, worlds: npt.NDArray[np.intp]) -> None:
+        """Let the scene's own actuators of joints that the contract does not name hold them."""
+        held = self.scene.held
+        self._ctrl[worlds[:, None], list(held.actuator_ids)] = held.ctrl
 
     def _perturb(self, rows: Floats, index: Any) -> None:
         """Spread the initial state of the worlds of `index` around the keyframe."""
@@ -359,6 +326,7 @@ def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
         kd=contract.kd,
         base=task.base,
         max_delay_s=delay_s,
+        drives=drives_of(contract),
     )
     check_rate(task, scene)
     pushed = task.randomise.push_interval_s is not None

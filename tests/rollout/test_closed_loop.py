@@ -17,7 +17,6 @@ from scenes import leg_xml
 from support import finished, linear_model, save
 from task_examples import leg_document, write_task
 
-from edgert.errors import EdgertError
 from edgert.policy import OnnxPolicy, load_policy
 from edgert.rollout import MemorySink, RolloutOptions, open_rollouts
 from edgert.rollout.sink import INDEX
@@ -404,15 +403,3 @@ def test_a_sink_gets_what_it_has_columns_for(tmp_path: Path) -> None:
     assert sink.rows("target").shape == (10, 12)
     assert sink.rows("observation.obs", final=True).shape == (12, 50)
     assert "action" not in sink.blocks[0]
-
-
-def test_a_policy_with_several_inputs_is_refused(tmp_path: Path) -> None:
-    document = LEG | {"inputs": {"obs": {"terms": ["joint_pos"]}, "more": {"terms": ["joint_vel"]}}}
-    graph = linear_model(dim=2, nact=2).graph
-    graph.input.append(helper.make_tensor_value_info("more", 1, ["batch", 2]))
-    path = save(finished(graph, document), tmp_path / "two.onnx")
-    with pytest.raises(EdgertError) as caught:
-        open_rollouts(RolloutOptions(model=str(path)))
-    assert str(caught.value) == (
-        f"policy {path} has several inputs: found obs, more, expected one input, as rollouts feed only that"
-    )

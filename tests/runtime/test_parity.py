@@ -32,7 +32,7 @@ def test_controller_and_worlds_agree() -> None:
             robot.command(controller.out)
             robot.advance(QUADRUPED.decimation)
 
-            theirs.obs["obs"][:] = worlds.observe()
+            theirs.obs["obs"][:] = worlds.observe()["obs"]
             theirs.act(theirs.obs, theirs.out)
             worlds.step(theirs.action)
             np.testing.assert_array_equal(ours.obs["obs"], theirs.obs["obs"])

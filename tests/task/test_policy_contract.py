@@ -85,7 +85,7 @@ def test_noise_is_that_of_the_terms_that_the_policy_has() -> None:
     with Worlds(load_task("cartpole", policy), 400, nthread=1) as worlds:
         worlds.reset()
         clean = np.concatenate((worlds.body.state.joint_vel, 2.0 * worlds.body.state.joint_pos), axis=1)
-        noise = np.abs(worlds.observe() - clean).max(axis=0)
+        noise = np.abs(worlds.observe()["obs"] - clean).max(axis=0)
     np.testing.assert_allclose(noise, [0.02, 0.02, 0.004, 0.004], rtol=0.05)
 
 

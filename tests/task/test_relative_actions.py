@@ -27,7 +27,7 @@ def test_targets_lie_ahead_of_the_measured_joints() -> None:
         actions = rng.normal(scale=3.0, size=(3, 6))
         worlds.step(actions)
         expected = np.array(action.offset) + before + np.array(action.scale) * np.clip(actions, low, high)
-        np.testing.assert_array_equal(worlds.target(), expected)
+        np.testing.assert_array_equal(worlds.asked.q, expected)
         np.testing.assert_array_equal(worlds.sim.view("ctrl"), expected)
 
 
@@ -46,9 +46,9 @@ def test_joints_that_do_not_act_hold_their_default() -> None:
     """The pole's hinge has no gains: nothing pulls it to the target that it has."""
     worlds = started(CARTPOLE)
     worlds.step(np.full((3, 1), 0.5))
-    slider = worlds.target()[:, 0]
+    slider = worlds.asked.q[:, 0]
     assert len(set(slider)) == 3
-    np.testing.assert_array_equal(worlds.target()[:, 1], 0.0)
+    np.testing.assert_array_equal(worlds.asked.q[:, 1], 0.0)
     assert not worlds.sim.view("qfrc_actuator")[:, 1].any()
 
 
@@ -58,5 +58,5 @@ def test_targets_are_kept_of_a_world_that_diverges(tmp_path, monkeypatch) -> Non
     worlds.sim.view("qvel")[1] = 1e12
     worlds.step(np.ones((3, 6)))
     assert worlds.terminated.tolist() == [False, True, False]
-    assert (worlds.target()[1] != 0.0).all()
+    assert (worlds.asked.q[1] != 0.0).all()
     assert (worlds.sim.view("ctrl")[1] == 0.0).all()

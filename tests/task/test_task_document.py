@@ -176,7 +176,6 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
         "key 'rewards.pose.joints' is wrong: found tail, expected joints of the contract",
     ),
     "unknown term": ("contract.inputs.obs.terms", ["mood"], "mood"),
-    "two inputs": ("contract.inputs.more", {"terms": ["joint_pos"]}, "found 2 inputs, expected exactly one for a task"),
     "no command sampling": ("command", GONE, r"\[command\] and \[contract.command\] go together"),
 }
 

@@ -155,7 +155,7 @@ def test_without_randomisation_all_robots_are_the_nominal_one() -> None:
         worlds.step(actions)
         same.step(actions)
         np.testing.assert_array_equal(worlds.sim.state(), same.sim.state())
-        np.testing.assert_array_equal(worlds.observe(), same.observe())
+        np.testing.assert_array_equal(worlds.observe()["obs"], same.observe()["obs"])
 
 
 def test_commands_are_drawn_within_their_ranges() -> None:
@@ -236,7 +236,7 @@ def test_a_push_changes_the_horizontal_velocity_within_its_half_width() -> None:
 def test_noise_is_within_its_half_widths_in_the_unit_before_scaling() -> None:
     noise = QUADRUPED.randomise.noise
     noisy, clean = started(only(noise=noise), 200), started(only(), 200)
-    difference = noisy.observe().astype(np.float64) - clean.observe()
+    difference = noisy.observe()["obs"].astype(np.float64) - clean.observe()["obs"]
     start = 0
     for term in CONTRACT.inputs["obs"].terms:
         columns = difference[:, start : start + term.dim] / np.array(term.scale)
@@ -244,7 +244,7 @@ def test_noise_is_within_its_half_widths_in_the_unit_before_scaling() -> None:
         half_width = noise.get(term.name, 0.0)
         assert np.abs(columns).max() <= half_width + 1e-6
         assert np.abs(columns).max() >= 0.95 * half_width
-    assert start == noisy.observation_dim
+    assert start == CONTRACT.inputs["obs"].dim
 
 
 def test_noise_differs_between_steps_and_worlds_and_lasts() -> None:
@@ -275,7 +275,7 @@ def test_no_noise_is_none() -> None:
 def test_the_first_observation_is_the_state_in_the_units_of_the_contract() -> None:
     worlds = started(only(), 3)
     model, data = worlds.scene.model, mujoco.MjData(worlds.scene.model)
-    observation = worlds.observe()
+    observation = worlds.observe()["obs"]
     assert observation.dtype == np.float32
     for world in range(3):
         data.qpos[:], data.qvel[:] = worlds.sim.view("qpos")[world], worlds.sim.view("qvel")[world]
@@ -364,7 +364,7 @@ def test_a_world_that_diverged_ends_until_it_is_reset(tmp_path, monkeypatch, cap
         worlds.step(np.zeros((3, 12)))
         worlds.resample()
         assert worlds.terminated.tolist() == [False, True, False]
-        assert np.isfinite(worlds.observe()).all()
+        assert np.isfinite(worlds.observe()["obs"]).all()
         assert np.isfinite(worlds.reward).all()
     worlds.reset(worlds.terminated.copy())
     assert not worlds.terminated.any()
@@ -399,5 +399,5 @@ def test_sensors_that_rewards_read_are_there() -> None:
 def test_worlds_that_nobody_seeded_differ() -> None:
     with Worlds(QUADRUPED, 2, nthread=1) as worlds:
         worlds.reset()
-        first, second = worlds.observe()
+        first, second = worlds.observe()["obs"]
         assert (first != second).any()

@@ -107,7 +107,7 @@ def test_a_task_without_a_command_runs(tmp_path: Path) -> None:
         worlds.reset()
         worlds.step(np.zeros((2, 2)))
         worlds.resample()
-        assert worlds.observe().shape == (2, 6)
+        assert worlds.observe()["obs"].shape == (2, 6)
         assert worlds.command.shape == (2, 0)
         assert not worlds.terminated.any()
 
