@@ -81,7 +81,7 @@ def load_policy(
     facts = read_facts(locate(model) if isinstance(model, str) else model, contract_path, joints, wanted)
     contract = facts.contract()
     path = facts.file.path
-    networks = {each.name: read_policy(beside(path, each.file, "network")) for each in contract.networks if each.file}
+    networks = _networks(path, contract)
     return LoadedPolicy(
         file=_digested(facts.file, networks),
         contract=contract,
@@ -90,6 +90,20 @@ def load_policy(
         notes=facts.notes,
         networks=networks,
     )
+
+
+def load_as(path: Path, contract: Contract) -> LoadedPolicy:
+    """A policy under a contract that is known already, such as that of a recording, and no other.
+
+    Raises:
+        IntegrityError: the model, or another network that the contract names, cannot be used.
+    """
+    file, networks = read_policy(path), _networks(path, contract)
+    return LoadedPolicy(file=_digested(file, networks), contract=contract, overrides=(), sources=(), networks=networks)
+
+
+def _networks(path: Path, contract: Contract) -> dict[str, PolicyFile]:
+    return {each.name: read_policy(beside(path, each.file, "network")) for each in contract.networks if each.file}
 
 
 def _digested(file: PolicyFile, networks: Mapping[str, PolicyFile]) -> PolicyFile:

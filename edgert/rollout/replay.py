@@ -6,25 +6,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from edgert.contract import Contract, parse_contract
 from edgert.device import find_device
 from edgert.device.onnxruntime import installed_runtimes
 from edgert.errors import ContractError, IntegrityError
-from edgert.policy import OnnxModel
-from edgert.policy.load import locate
+from edgert.policy import LoadedPolicy, OnnxModel, OnnxPolicy
+from edgert.policy.load import load_as, locate
 from edgert.policy.model import PolicyFile, read_policy
 from edgert.policy.network import OnnxNetwork
-from edgert.policy.onnx_model import Tensor
 from edgert.rollout.recording import Episode
 
 MAX_BATCH_BYTES: Final = 1 << 30
 MAX_WAVE: Final = 256
 """Most episodes whose observations are held at once."""
 Array = npt.NDArray[Any]
+_Read = TypeVar("_Read", PolicyFile, LoadedPolicy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +78,13 @@ def replay(
         raise IntegrityError("there is nothing to replay", found=f"{len(episodes)} episodes without a step")
     results: dict[int, Replay] = {}
     with ExitStack() as resources:
-        networks: dict[tuple[str, int], OnnxNetwork] = {}
+        actors: dict[tuple[str, int], _Actor] = {}
         for wave in _waves(episodes):
             key = wave[0].header["epoch"], _batch(wave[0])
-            if key not in networks:
-                networks[key] = resources.enter_context(_network(wave[0], model, device))
-            replays = _replayed(wave, networks[key])
+            if key not in actors:
+                actors[key] = _actor(wave[0], model, device)
+                resources.enter_context(actors[key].network)
+            replays = _replayed(wave, actors[key])
             results |= {each.episode.index: each for each in replays}
             done += sum(each.steps for each in replays)
             progress(done, total)
@@ -106,9 +108,9 @@ def _waves(episodes: Sequence[Episode]) -> Iterator[list[Episode]]:
     yield from (wave for waves in waiting.values() for wave in waves)
 
 
-def _replayed(wave: list[Episode], network: OnnxNetwork) -> list[Replay]:
-    (output,) = network.out
-    network.forget()
+def _replayed(wave: list[Episode], actor: _Actor) -> list[Replay]:
+    network = actor.network
+    actor.forget()
     seen, wanted = [episode.observation for episode in wave], [episode.action for episode in wave]
     for episode, observations, actions in zip(wave, seen, wanted, strict=True):
         if any(len(array) < len(actions) for array in observations.values()):
@@ -124,11 +126,11 @@ def _replayed(wave: list[Episode], network: OnnxNetwork) -> list[Replay]:
                 array[worlds[i]] = seen[i][name][step]
         network.act(network.obs, network.out)
         for i in live:
-            given[i][step] = network.out[output][worlds[i]]
+            given[i][step] = actor.action[worlds[i]]
     return [_compared(*each, network) for each in zip(wave, wanted, given, strict=True)]
 
 
-def _compared(episode: Episode, wanted: Array, given: Array, network: OnnxNetwork) -> Replay:
+def _compared(episode: Episode, wanted: Array, given: Array, network: OnnxNetwork | OnnxPolicy) -> Replay:
     header = episode.header
     bits = f"u{wanted.dtype.itemsize}"
     steps = np.flatnonzero((wanted.view(bits) != given.view(bits)).any(axis=1)) if len(wanted) else np.zeros(0, int)
@@ -151,18 +153,27 @@ def _where(provider: object, runtime: object, chip: object) -> str:
     return f"{provider} of {runtime or 'an unknown onnxruntime'} on {chip}"
 
 
-def recorded_policy(episode: Episode, model: str | Path | None = None) -> PolicyFile:
-    """The policy file that an episode names, checked by its digest; or another one that the user names."""
+def _located(episode: Episode, model: str | Path | None) -> Path:
+    """The policy that an episode names, or another one that the user names."""
     name = episode.header.get("policy")
-    if model is None and not isinstance(name, str):
-        raise IntegrityError("the recording does not name its policy", hint="Name one with --policy")
     if model is not None:
-        return read_policy(locate(model) if isinstance(model, str) else model)
+        return locate(model) if isinstance(model, str) else model
+    if not isinstance(name, str):
+        raise IntegrityError("the recording does not name its policy", hint="Name one with --policy")
+    return Path(name)
+
+
+def _checked(episode: Episode, model: str | Path | None, read: Callable[[Path], _Read]) -> _Read:
+    """What `read` makes of the policy, which must have its recorded digest unless the user names another one."""
+    path = _located(episode, model)
+    if model is not None:
+        return read(path)
     try:
-        file = read_policy(Path(str(name)))
+        found = read(path)
     except IntegrityError as error:
         hint = "Name the policy that was recorded with --policy"
         raise IntegrityError(error.what, found=error.found, expected=error.expected, hint=hint) from error
+    file = found.file if isinstance(found, LoadedPolicy) else found
     if file.sha256 != episode.header.get("policy_sha256"):
         raise IntegrityError(
             f"policy {file.path} is not the one that was recorded",
@@ -170,7 +181,7 @@ def recorded_policy(episode: Episode, model: str | Path | None = None) -> Policy
             expected=f"{str(episode.header.get('policy_sha256'))[:12]}…",
             hint="Name the right file with --policy, or the present one to compare it",
         )
-    return file
+    return found
 
 
 def _batch(episode: Episode) -> int:
@@ -192,15 +203,51 @@ def _output(episode: Episode) -> str:
     return name
 
 
-def _network(episode: Episode, model: str | Path | None, device: str) -> OnnxNetwork:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Actor:
+    """What acts again: its arrays, the action that was recorded, and how it forgets an episode."""
+
+    network: OnnxNetwork | OnnxPolicy
+    action: Array
+    forget: Callable[[], None]
+
+
+def _actor(episode: Episode, model: str | Path | None, device: str) -> _Actor:
     """The policy as a batch of the recorded size that gives the recorded action."""
-    file, output = recorded_policy(episode, model), _output(episode)
+    contract: Any = episode.header.get("contract")
+    action = contract.get("action") if isinstance(contract, Mapping) else None
+    several = isinstance(action, Mapping) and (isinstance(action.get("output"), list) or "added" in action)
+    if isinstance(contract, Mapping) and (several or "network" in contract):
+        return _composed(episode, parse_contract(contract, "contract of the recording"), model, device)
+    return _single(episode, model, device)
+
+
+def _composed(episode: Episode, contract: Contract, model: str | Path | None, device: str) -> _Actor:
+    """A policy of several networks, or whose action is made of several outputs: under its recorded contract."""
+    loaded = _checked(episode, model, lambda path: load_as(path, contract))
+    seen = {name: array.shape[1:] for name, array in episode.observation.items()}
+    _check_room(episode, sum(spec.dim for spec in contract.inputs.values()))
+    policy = OnnxPolicy(loaded, device, _batch(episode))
+    takes = {name: array.shape[1:] for name, array in policy.obs.items()}
+    if seen != takes or policy.action.shape[1:] != episode.action.shape[1:]:
+        policy.close()
+        raise ContractError(
+            f"policy {loaded.file.path} does not take the recorded observations, or gives another action",
+            found=", ".join(f"{name} of {list(shape)}" for name, shape in seen.items()) or "none",
+            expected=", ".join(f"{name} of {list(shape)}" for name, shape in takes.items()),
+        )
+    return _Actor(network=policy, action=policy.action, forget=policy.reset)
+
+
+def _single(episode: Episode, model: str | Path | None, device: str) -> _Actor:
+    """One network of which one output is the action: no more of the contract is asked for than that."""
+    file, output = _checked(episode, model, read_policy), _output(episode)
     onnx = OnnxModel(file, find_device(device))
     seen, actions = episode.observation, episode.action
     contract: Any = episode.header.get("contract")
     told: Any = contract.get("recurrent", {}) if isinstance(contract, Mapping) else {}
     pairs = {name: str(output) for name, output in told.items()} if isinstance(told, Mapping) else {}
-    fits = set(onnx.inputs) == {*seen, *pairs} and all(_takes(onnx.inputs[name], seen[name]) for name in seen)
+    fits = set(onnx.inputs) == {*seen, *pairs} and all(_takes(onnx, name, array) for name, array in seen.items())
     if not fits:
         raise ContractError(
             f"policy {file.path} does not take the recorded observations",
@@ -212,12 +259,9 @@ def _network(episode: Episode, model: str | Path | None, device: str) -> OnnxNet
         raise ContractError(
             f"policy {file.path} has no output '{output}'", found=", ".join(onnx.outputs), expected="the recorded one"
         )
-    needed = sum(array.shape[1] for array in seen.values()) * 4 * _batch(episode)
-    if needed > MAX_BATCH_BYTES:
-        raise IntegrityError(
-            "the recording asks for too large a batch", found=f"{needed} bytes", expected=f"at most {MAX_BATCH_BYTES}"
-        )
-    obs = onnx.arrays({name: array.shape[1] for name, array in seen.items()}, _batch(episode))
+    _check_room(episode, sum(array.shape[1] for array in seen.values()))
+    whole = [name for name, array in seen.items() if array.dtype.kind == "i"]
+    obs = onnx.arrays({name: array.shape[1] for name, array in seen.items()}, _batch(episode), whole)
     memory = onnx.memory(pairs, obs)
     out, _ = onnx.probe(obs, (output,), memory=memory)
     if out[output].shape[1:] != actions.shape[1:] or out[output].dtype != actions.dtype:
@@ -226,9 +270,17 @@ def _network(episode: Episode, model: str | Path | None, device: str) -> OnnxNet
             found=f"{out[output].dtype}{list(out[output].shape[1:])}",
             expected=f"{actions.dtype}{list(actions.shape[1:])}",
         )
-    return OnnxNetwork(onnx, obs, out, memory=memory)
+    network = OnnxNetwork(onnx, obs, out, memory=memory)
+    return _Actor(network=network, action=network.out[output], forget=network.forget)
 
 
-def _takes(entry: Tensor, array: Array) -> bool:
-    size = entry.shape[1] if len(entry.shape) == 2 else None
-    return array.ndim == 2 and len(entry.shape) == 2 and (not isinstance(size, int) or size == array.shape[1])
+def _check_room(episode: Episode, width: int) -> None:
+    needed = width * 4 * _batch(episode)
+    if needed > MAX_BATCH_BYTES:
+        raise IntegrityError(
+            "the recording asks for too large a batch", found=f"{needed} bytes", expected=f"at most {MAX_BATCH_BYTES}"
+        )
+
+
+def _takes(onnx: OnnxModel, name: str, array: Array) -> bool:
+    return array.ndim == 2 and len(onnx.inputs[name].shape) <= 2 and onnx.width(name) in (None, array.shape[1])
