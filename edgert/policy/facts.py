@@ -18,7 +18,8 @@ from edgert.contract.formats import Evidence, Reading, choose_format, files_of, 
 from edgert.contract.recurrent import state_pairs
 from edgert.contract.spec import Contract
 from edgert.contract.writing import SCHEMA
-from edgert.errors import ContractError, EdgertError
+from edgert.errors import ContractError, EdgertError, IntegrityError
+from edgert.policy.companions import read_companions
 from edgert.policy.fit import check_fit, misfits
 from edgert.policy.judge import ASSUMED_HZ, EMBEDDED, Missing, MissingFactsError, check_plausible, missing_facts
 from edgert.policy.model import PolicyFile, read_policy
@@ -42,6 +43,8 @@ class Facts:
         notes: how the format was recognised, and what had to be assumed, one line each.
         sidecar: where the user would write what is missing.
         reasons: dotted field that nobody states to why, where that is known.
+        networks: the further networks that it names.
+        broken: why others that it names cannot be read.
     """
 
     file: PolicyFile
@@ -52,10 +55,12 @@ class Facts:
     notes: tuple[str, ...]
     sidecar: Path
     reasons: Mapping[str, str]
+    networks: Mapping[str, PolicyFile]
+    broken: tuple[IntegrityError, ...] = ()
 
     def missing(self) -> tuple[Missing, ...]:
         """Every fact that a contract needs and nobody states."""
-        return missing_facts(self.document, self.file, self.reasons)
+        return missing_facts(self.document, self.file, self.reasons, self.networks)
 
     def refusal(self) -> MissingFactsError | None:
         """The error that lists what is missing; None if nothing is."""
@@ -99,11 +104,13 @@ class Facts:
         if self.missing():
             return None, tuple(unfit)
         contract = parse_contract(self.document, " over ".join(reversed(self.sources)), self.provenance)
-        for check in (check_plausible, check_fit):
-            try:
-                check(contract, self.file)
-            except EdgertError as error:
-                unfit.append(error)
+        if self.broken:
+            return contract, (*unfit, *self.broken)
+        try:
+            check_plausible(contract, self.file)
+            check_fit(contract, self.file, self.networks)
+        except EdgertError as error:
+            unfit.append(error)
         return contract, tuple(unfit)
 
 
@@ -152,6 +159,7 @@ def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wa
         document = overlay(before, over, source, provenance)
         overrides = tuple(f"{key}: {source}" for key in _replaced(before, over) if not key.endswith("schema"))
         sources.append(str(sidecar))
+    document, networks, broken = read_companions(document, path)
     document.setdefault("schema", SCHEMA)
     if "control_hz" not in document:
         document["control_hz"] = ASSUMED_HZ
@@ -166,6 +174,8 @@ def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wa
         notes=tuple(notes),
         sidecar=sidecar,
         reasons=reasons,
+        networks=networks,
+        broken=broken,
     )
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from edgert.contract.spec import Contract
+from edgert.contract.spec import Contract, InputSpec
 from edgert.errors import ContractError, EdgertError, UnsupportedError
 from edgert.policy.model import PolicyFile
 from edgert.policy.refusals import check_operators
@@ -42,8 +42,7 @@ def misfits(document: Mapping[str, Any], provenance: Mapping[str, str], file: Po
             yield ContractError(
                 f"input '{name}' of {where} has an axis of size 0", found=_text(shape), hint="Export it again"
             )
-    if "network" not in document:
-        yield from _inputs(document, file, where)
+    yield from _inputs(document, file, where)
     source = provenance.get("action.output", "model")
     if source.startswith("model") and "network" not in document:
         yield from _parts(document, file, where)
@@ -97,30 +96,21 @@ def _part(name: str) -> str:
     return next((what for form, what in _PARTS if form.search(text)), "")
 
 
-def check_fit(contract: Contract, file: PolicyFile) -> None:
+def check_fit(contract: Contract, file: PolicyFile, networks: Mapping[str, PolicyFile]) -> None:
     """Refuse a contract that is another model's, by the sizes that the model declares; and a memory that cannot last.
 
     Raises:
         ContractError: a size differs.
         UnsupportedError: the network forgets everything from tick to tick.
     """
-    for name, spec in contract.inputs.items():
-        shape = file.input_shapes.get(name, ())
-        size = shape[-1] if shape else None
-        if isinstance(size, int) and len(shape) <= 2 and size != spec.dim:
-            raise ContractError(
-                f"input '{name}' of policy {file.path} has another size than the contract's terms",
-                found=f"the contract has {spec.dim} = {spec.sizes()}",
-                expected=f"{size}, as the model takes",
-                hint=_stale(contract, (f"inputs.{name}.terms",), "Add, remove or resize terms in policy.toml"),
+    _check_inputs(
+        {name: contract.inputs[name] for name in file.input_shapes if name in contract.inputs}, contract, file
+    )
+    for network in contract.networks:
+        if network.file:
+            _check_inputs(
+                {name: contract.inputs[network.key(name)] for name in network.inputs}, contract, networks[network.name]
             )
-    if file.forgetful and not any(spec.history > 1 for spec in contract.inputs.values()):
-        raise UnsupportedError(
-            f"policy {file.path} has a memory that it loses at every control tick",
-            found=f"{', '.join(file.forgetful[:3])}, whose state begins anew at every run",
-            expected="its state as an input and as an output (h_in, h_out), or an observation with a history",
-            hint="Export it with its states; rsl_rl's exporter does",
-        )
     if contract.networks or len(contract.action.outputs) > 1:
         return
     output, joints = contract.action.outputs[0], len(contract.action.joints)
@@ -136,6 +126,27 @@ def check_fit(contract: Contract, file: PolicyFile) -> None:
                 ("action.joints", "joints.names"),
                 "Correct [joints] names or [action] joints in policy.toml",
             ),
+        )
+
+
+def _check_inputs(inputs: Mapping[str, InputSpec], contract: Contract, file: PolicyFile) -> None:
+    """The inputs of one network by their ONNX names."""
+    for name, spec in inputs.items():
+        shape = file.input_shapes.get(name, ())
+        size = shape[-1] if shape else None
+        if isinstance(size, int) and len(shape) <= 2 and size != spec.dim:
+            raise ContractError(
+                f"input '{name}' of policy {file.path} has another size than the contract's terms",
+                found=f"the contract has {spec.dim} = {spec.sizes()}",
+                expected=f"{size}, as the model takes",
+                hint=_stale(contract, (f"inputs.{name}.terms",), "Add, remove or resize terms in policy.toml"),
+            )
+    if file.forgetful and not any(spec.history > 1 for spec in inputs.values()):
+        raise UnsupportedError(
+            f"policy {file.path} has a memory that it loses at every control tick",
+            found=f"{', '.join(file.forgetful[:3])}, whose state begins anew at every run",
+            expected="its state as an input and as an output (h_in, h_out), or an observation with a history",
+            hint="Export it with its states; rsl_rl's exporter does",
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError
+from edgert.policy.companions import named_networks
 from edgert.policy.model import PolicyFile
 from edgert.policy.sidecars import OWN
 from edgert.tables import toml_key
@@ -75,7 +76,10 @@ class MissingFactsError(ContractError):
 
 
 def missing_facts(
-    document: Mapping[str, Any], file: PolicyFile, reasons: Mapping[str, str] | None = None
+    document: Mapping[str, Any],
+    file: PolicyFile,
+    reasons: Mapping[str, str] | None = None,
+    networks: Mapping[str, PolicyFile] | None = None,
 ) -> tuple[Missing, ...]:
     """Every fact that a contract for this model needs and the document does not state.
 
@@ -85,9 +89,10 @@ def missing_facts(
         document: complete or not.
         file: the model.
         reasons: dotted field to why nobody states it; one that is needed for a reason that only its format knows, too.
+        networks: further networks, by name.
     """
     why = reasons or {}
-    missing = {fact.field: fact for fact in _missing(document, file)}
+    missing = {fact.field: fact for fact in _missing(document, file, networks or {})}
     for field, reason in why.items():
         if field in missing:
             missing[field] = Missing(field, f"{missing[field].what}; {reason}")
@@ -102,25 +107,34 @@ def _states(document: Mapping[str, Any], field: str) -> bool:
     return table is None or name in table
 
 
-def _missing(document: Mapping[str, Any], file: PolicyFile) -> Iterator[Missing]:
+def _missing(document: Mapping[str, Any], file: PolicyFile, networks: Mapping[str, PolicyFile]) -> Iterator[Missing]:
     joints = _table(document, "joints")
     for name, what in _JOINT_FACTS.items():
         if joints is not None and name not in joints:
             yield Missing(f"joints.{name}", what)
-    inputs, action = _table(document, "inputs"), _table(document, "action")
-    if "network" not in document:
-        taken = {*(_table(document, "recurrent") or {}), (_table(document, "motion") or {}).get("time_step")}
-        strange = set(inputs or ()).difference(file.input_shapes)  # a contract of another model is refused as that
-        for name, shape in file.input_shapes.items() if not strange else ():
-            spec = None if inputs is None or name in taken else _table(inputs, name)
-            if spec is not None and "terms" not in spec:
-                yield Missing(f"inputs.{toml_key(name)}.terms", f"what its {_count(shape)} are, in their order")
-        if action is not None and "output" not in action:
-            yield Missing("action.output", f"which of {', '.join(file.outputs)}")
+    yield from _unfed(document, file, {(_table(document, "motion") or {}).get("time_step")}, "")
+    for number, name, _ in named_networks(document):
+        if name in networks:
+            yield from _unfed(document["network"][number], networks[name], set(), f"network '{name}' ")
+    action = _table(document, "action")
+    if action is not None and "output" not in action:
+        yield Missing("action.output", f"which of {', '.join(file.outputs)}")
     named = set(_term_names(document))
     for field, terms in _SECTIONS.items():
         if field.partition(".")[0] not in document and named.intersection(terms):
             yield Missing(field, _OF_SECTION[field])
+
+
+def _unfed(document: Mapping[str, Any], file: PolicyFile, fed: set[Any], where: str) -> Iterator[Missing]:
+    """The inputs of a network whose terms are not stated."""
+    inputs = _table(document, "inputs")
+    if inputs is None or set(inputs).difference(file.input_shapes):
+        return  # a contract of another model, which is refused as that
+    fed = fed.union(_table(document, "recurrent") or ())
+    for name, shape in file.input_shapes.items():
+        spec = None if name in fed else _table(inputs, name)
+        if spec is not None and "terms" not in spec:
+            yield Missing(f"{where}inputs.{toml_key(name)}.terms", f"what its {_count(shape)} are, in their order")
 
 
 def check_plausible(contract: Contract, file: PolicyFile) -> None:

@@ -79,16 +79,13 @@ def load_policy(
         ContractError: what is stated is malformed, or cannot be meant.
     """
     facts = read_facts(locate(model) if isinstance(model, str) else model, contract_path, joints, wanted)
-    contract = facts.contract()
-    path = facts.file.path
-    networks = _networks(path, contract)
     return LoadedPolicy(
-        file=_digested(facts.file, networks),
-        contract=contract,
+        contract=facts.contract(),
+        file=_digested(facts.file, facts.networks),
         overrides=facts.overrides,
         sources=facts.sources,
         notes=facts.notes,
-        networks=networks,
+        networks=facts.networks,
     )
 
 
@@ -98,12 +95,9 @@ def load_as(path: Path, contract: Contract) -> LoadedPolicy:
     Raises:
         IntegrityError: the model, or another network that the contract names, cannot be used.
     """
-    file, networks = read_policy(path), _networks(path, contract)
+    file = read_policy(path)
+    networks = {each.name: read_policy(beside(path, each.file, "network")) for each in contract.networks if each.file}
     return LoadedPolicy(file=_digested(file, networks), contract=contract, overrides=(), sources=(), networks=networks)
-
-
-def _networks(path: Path, contract: Contract) -> dict[str, PolicyFile]:
-    return {each.name: read_policy(beside(path, each.file, "network")) for each in contract.networks if each.file}
 
 
 def _digested(file: PolicyFile, networks: Mapping[str, PolicyFile]) -> PolicyFile:

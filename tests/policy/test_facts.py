@@ -178,3 +178,26 @@ def test_no_missing_fact_is_cut_out_of_a_long_list(tmp_path: Path) -> None:
 
     text = str(missing(save(linear_model(change=further), tmp_path / "policy.onnx")))
     assert all(f"inputs.{name}.terms (what its 7 numbers are, in their order)" in text for name in names)
+
+
+def test_facts_of_further_networks_are_missing_too(tmp_path: Path) -> None:
+    encoder = linear_model(dim=4, nact=2)
+    encoder.graph.input[0].name = encoder.graph.node[0].input[0] = "seen"
+    encoder.graph.input.append(helper.make_tensor_value_info("h_in", TensorProto.FLOAT, [1, 2]))
+    encoder.graph.node.append(helper.make_node("Identity", ["h_in"], ["h_out"]))
+    encoder.graph.output.append(helper.make_tensor_value_info("h_out", TensorProto.FLOAT, [1, 2]))
+    save(encoder, tmp_path / "encoder.onnx")
+    document = quadruped_document()
+    document["network"] = [{"name": "encoder", "file": "encoder.onnx"}]
+    path = save(linear_model(document=document), tmp_path / "policy.onnx")
+    assert [(fact.field, fact.what) for fact in missing(path).missing] == [
+        ("network 'encoder' inputs.seen.terms", "what its 4 numbers are, in their order")
+    ]
+    document["network"][0]["inputs"] = {"seen": {"terms": ["base_ang_vel", {"name": "command", "index": [0]}]}}
+    path = save(linear_model(document=document), path)
+    assert load_policy(path).contract.networks[0].recurrent == {"h_in": "h_out"}
+    document["network"][0]["inputs"] = {"seen": {"terms": ["base_ang_vel"]}}
+    with pytest.raises(
+        ContractError, match=r"input 'seen' of policy .*encoder\.onnx has another size than the contract"
+    ):
+        load_policy(save(linear_model(document=document), path))
