@@ -76,7 +76,7 @@ _CLOSE: Final = 1e-6
 class IsaacLab:
     """The reader; see `edgert.contract.formats`."""
 
-    files = ("*IO_descriptors.yaml", "*io_descriptors.yaml")
+    files = ("IO_descriptors.yaml", "*IO_descriptors.yaml", "*io_descriptors.yaml")
     generic = False
 
     def evidence(self, found: Evidence) -> str:

@@ -210,12 +210,12 @@ def _foreign(file: PolicyFile, joints: tuple[str, ...], wanted: str | None, note
         joints=joints,
     )
     chosen = choose_format(found, wanted, notes)
+    if wanted is None:  # where only names speak, a file that cannot be read may have said more
+        asked = readers if chosen is None or getattr(readers[chosen[0]], "generic", False) else (chosen[0],)
+        _refuse_broken(beside, [file for reader in asked for file in files_of(readers[reader])], notes)
     if chosen is None:
-        _refuse_broken(beside, (name for reader in readers.values() for name in files_of(reader)), notes)
         return None
     name, words = chosen
-    if wanted is None:
-        _refuse_broken(beside, files_of(readers[name]), notes)
     if beside.left_out:
         notes.append(f"{beside.left_out} more files beside the model match and were not read")
     reading = read_format(name, found)
