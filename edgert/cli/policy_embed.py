@@ -34,16 +34,17 @@ def embed(
       edgert policy embed their.onnx --contract policy.toml -o ours.onnx
       edgert policy embed exported/policy.onnx --sim g1.xml -o walk.onnx
     """  # noqa: D301  # \b is click's mark for lines to keep
+    from edgert.contract.formats import NO_BODY
     from edgert.policy.embed import embed as embed_contract
     from edgert.policy.load import load_policy
     from edgert.policy.model import read_policy
 
-    joints: tuple[str, ...] = ()
+    body = NO_BODY
     if sim is not None:  # MuJoCo is loaded for this alone
         from edgert.task.place import place_of
 
-        joints = place_of(sim).joints
-    loaded = load_policy(model, path_of(contract), joints=joints, wanted=wanted)
+        body = place_of(sim).body
+    loaded = load_policy(model, path_of(contract), body=body, wanted=wanted)
     for note in loaded.notes:
         say(note)
     path = Path(out)

@@ -40,6 +40,7 @@ def inspect(model: str, contract: str | None, sim: str | None, wanted: str | Non
       edgert policy inspect quadruped
       edgert policy inspect their.onnx --sim their_robot.xml --contract policy.toml
     """  # noqa: D301  # \b is click's mark for lines to keep
+    from edgert.contract.formats import NO_BODY
     from edgert.policy.describe import describe_model
     from edgert.policy.facts import read_facts
     from edgert.policy.load import locate
@@ -49,7 +50,7 @@ def inspect(model: str, contract: str | None, sim: str | None, wanted: str | Non
         from edgert.task.place import place_of
 
         place = place_of(sim)
-    facts = read_facts(locate(model), path_of(contract), () if place is None else place.joints, wanted)
+    facts = read_facts(locate(model), path_of(contract), NO_BODY if place is None else place.body, wanted)
     for note in facts.notes:
         say(note)
     meant, report = _meaning(facts, place)

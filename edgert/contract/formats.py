@@ -19,6 +19,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """What a robot's scene tells about it; nothing where no robot is named yet."""
+
+    joints: tuple[str, ...] = ()
+    """The joints that are driven, in the order of the scene."""
+    velocity_site: str = ""
+    """The site of its base where a velocity is measured, if there is one such site."""
+
+
+NO_BODY: Final = Body()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What there is to read from."""
 
@@ -30,7 +43,9 @@ class Evidence:
     sidecars: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Documents found beside the model, by the name of the file, parsed and bounded."""
     joints: tuple[str, ...] = ()
-    """Joints of the robot that it will run on, in the order of its scene; empty where none is named yet."""
+    """`Body.joints` of the robot that it will run on."""
+    velocity_site: str = ""
+    """`Body.velocity_site` of that robot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

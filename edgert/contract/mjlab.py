@@ -35,10 +35,10 @@ class Mjlab:
         terms = [{"name": name} | extra for name, extra in zip(names, _extras(values, len(names)), strict=True)]
         sites = _sites(values, len(names))
         for term, site in zip(terms, sites, strict=True):
-            if term["name"] == "base_lin_vel" and site:
-                term["point"] = f"site:{site}"
+            if term["name"] == "base_lin_vel" and (site or found.velocity_site):
+                term["point"] = f"site:{site or found.velocity_site}"
         draft = read_managers(found, terms)
-        _say(draft, terms, sites)
+        _say(draft, terms, sites, found.velocity_site)
         return draft.reading(SOURCE)
 
 
@@ -79,14 +79,15 @@ def _sites(values: Metadata, count: int) -> list[str]:
     return sites
 
 
-def _say(draft: Draft, terms: list[dict[str, Any]], sites: list[str]) -> None:
+def _say(draft: Draft, terms: list[dict[str, Any]], sites: list[str], assumed: str) -> None:
+    place = f"site {assumed}, where the scene has its IMU" if assumed else "the base's origin"
     for term, site in zip(terms, sites, strict=True):
         if term["name"] == "base_lin_vel" and not site:
             draft.notes.append(
-                "base_lin_vel is taken at the base's origin: mjlab measures it at the site of an IMU, which the file "
+                f"base_lin_vel is taken at {place}: mjlab measures it at the site of an IMU, which the file "
                 'does not name; if the robot turns badly, give point = "site:<name>" in the terms of policy.toml'
             )
             for name in draft.document.get("inputs", ()):
-                draft.sources[f"inputs.{name}.terms"] = f"{SOURCE}, assumed: base_lin_vel at the base's origin"
+                draft.sources[f"inputs.{name}.terms"] = f"{SOURCE}, assumed: base_lin_vel at {place}"
         elif term["name"] == "base_ang_vel" and site:
             draft.notes.append(f"base_ang_vel was measured at site {site} and is taken in the frame of the base")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from edgert.contract.document import METADATA_KEY, PROVENANCE_KEY, check_schema, overlay, parse_contract
-from edgert.contract.formats import Evidence, Reading, choose_format, files_of, load_formats, read_format
+from edgert.contract.formats import Body, Evidence, Reading, choose_format, files_of, load_formats, read_format
 from edgert.contract.recurrent import state_pairs
 from edgert.contract.spec import Contract
 from edgert.contract.writing import SCHEMA
@@ -114,7 +114,7 @@ class Facts:
         return contract, tuple(unfit)
 
 
-def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wanted: str | None) -> Facts:
+def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str | None) -> Facts:
     """See `edgert.policy.load_policy`.
 
     Raises:
@@ -141,7 +141,7 @@ def read_facts(path: Path, contract_path: Path | None, joints: Sequence[str], wa
         sources.append(where)
         _restore(file, provenance, notes)
     if METADATA_KEY not in file.metadata or wanted is not None:
-        reading = _foreign(file, tuple(joints), wanted, notes)
+        reading = _foreign(file, body, wanted, notes)
         if reading is not None:
             document = overlay(document, reading.document, reading.source, provenance)
             provenance |= reading.sources
@@ -195,7 +195,7 @@ def _restore(file: PolicyFile, provenance: dict[str, str], notes: list[str]) -> 
                 notes.append(f"{field} was assumed when the contract was embedded: {source}")
 
 
-def _foreign(file: PolicyFile, joints: tuple[str, ...], wanted: str | None, notes: list[str]) -> Reading | None:
+def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str]) -> Reading | None:
     """What a reader of another trainer's format makes of the policy; what is to be said of that joins the notes."""
     readers = load_formats(wanted, notes)
     beside = read_sidecars(file.path, (name for reader in readers.values() for name in files_of(reader)))
@@ -207,7 +207,8 @@ def _foreign(file: PolicyFile, joints: tuple[str, ...], wanted: str | None, note
         outputs=file.output_shapes,
         metadata=file.metadata,
         sidecars=beside.found,
-        joints=joints,
+        joints=body.joints,
+        velocity_site=body.velocity_site,
     )
     chosen = choose_format(found, wanted, notes)
     if wanted is None:  # where only names speak, a file that cannot be read may have said more

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgert import assets, catalog
+from edgert.contract.formats import NO_BODY, Body
 from edgert.contract.spec import Contract
 from edgert.errors import UnknownNameError
 from edgert.files import beside, is_path
@@ -59,7 +60,7 @@ def load_policy(
     model: str | Path,
     contract_path: Path | None = None,
     *,
-    joints: Sequence[str] = (),
+    body: Body = NO_BODY,
     wanted: str | None = None,
 ) -> LoadedPolicy:
     """Read a policy and work out its contract.
@@ -70,7 +71,7 @@ def load_policy(
     Args:
         model: an .onnx file, or the name of a bundled policy.
         contract_path: a policy.toml of the user's.
-        joints: those of the robot that it will run on, in the order of its scene; some formats name none.
+        body: of the robot that it will run on, for what some formats leave to it.
         wanted: the format that it was exported in, where several fit; see `edgert.contract.formats`.
 
     Raises:
@@ -78,7 +79,7 @@ def load_policy(
         MissingFactsError: facts are missing; it lists them all.
         ContractError: what is stated is malformed, or cannot be meant.
     """
-    facts = read_facts(locate(model) if isinstance(model, str) else model, contract_path, joints, wanted)
+    facts = read_facts(locate(model) if isinstance(model, str) else model, contract_path, body, wanted)
     return LoadedPolicy(
         contract=facts.contract(),
         file=_digested(facts.file, facts.networks),

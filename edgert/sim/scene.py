@@ -19,6 +19,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from edgert.contract.formats import Body
 from edgert.errors import ContractError, IntegrityError, RobotError
 from edgert.files import regular_size
 from edgert.sim.actuators import (
@@ -97,11 +98,12 @@ def load_spec(path: Path) -> mujoco.MjSpec:
     return spec
 
 
-def scene_joints(path: Path) -> tuple[str, ...]:
-    """Names of the actuated hinges and slides of a scene, in its order.
+def scene_body(path: Path) -> Body:
+    """What a scene tells about its robot.
 
-    A joint is actuated if an actuator drives it or its actuators have a force range; where neither is said of any
-    joint, all count.
+    A hinge or slide counts if an actuator drives it or its actuators have a force range; where neither is said of any
+    joint, all count. Velocity is measured by a velocimeter on the floating base, or else at the one site there that is
+    called imu in some way.
 
     Raises:
         IntegrityError: as `load_spec`.
@@ -110,7 +112,16 @@ def scene_joints(path: Path) -> tuple[str, ...]:
     joints = [joint for joint in spec.joints if joint.type in SCALAR_JOINTS and joint.name]
     driven = {actuator.target for actuator in spec.actuators if actuator.trntype == mujoco.mjtTrn.mjTRN_JOINT}
     actuated = [joint for joint in joints if joint.name in driven or joint.actfrcrange[0] < joint.actfrcrange[1]]
-    return tuple(joint.name for joint in actuated or joints)
+    return Body(joints=tuple(joint.name for joint in actuated or joints), velocity_site=_velocity_site(spec))
+
+
+def _velocity_site(spec: mujoco.MjSpec) -> str:
+    """See `scene_body`; "" where there is no such site, or more than one."""
+    bases = {joint.parent.name for joint in spec.joints if joint.type == mujoco.mjtJoint.mjJNT_FREE}
+    sites = [site.name for site in spec.sites if site.name and site.parent.name in bases]
+    measured = {each.objname for each in spec.sensors if each.type == mujoco.mjtSensor.mjSENS_VELOCIMETER}
+    found = [site for site in sites if site in measured] or [site for site in sites if "imu" in site.lower()]
+    return found[0] if len(found) == 1 else ""
 
 
 @contextmanager

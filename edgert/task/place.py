@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgert import assets
+from edgert.contract.formats import Body
 from edgert.contract.spec import Contract
 from edgert.files import is_path
 from edgert.policy import LoadedPolicy, load_policy
-from edgert.sim.scene import scene_joints
+from edgert.sim.scene import scene_body
 from edgert.task.task import Task, TaskFile, read_task, scene_task
 
 SCENE_SECONDS = 10.0
@@ -26,9 +27,9 @@ class Place:
     file: TaskFile | None
 
     @property
-    def joints(self) -> tuple[str, ...]:
-        """The joints of the robot, in the scene's order."""
-        return scene_joints(self.scene)
+    def body(self) -> Body:
+        """What the scene tells about the robot."""
+        return scene_body(self.scene)
 
     def under(self, contract: Contract, seconds: float | None) -> Task:
         """The task under the contract of a policy; in a bare scene one of episodes of so many seconds."""
@@ -38,7 +39,7 @@ class Place:
 
     def load(self, model: str | Path, contract: Path | None, wanted: str | None) -> LoadedPolicy:
         """The policy that a user named, for the robot of this place; see `load_policy`."""
-        return load_policy(model, None if contract is None else Path(contract), joints=self.joints, wanted=wanted)
+        return load_policy(model, None if contract is None else Path(contract), body=self.body, wanted=wanted)
 
 
 def place_of(sim: str | Path | None, model: str | Path = "") -> Place:

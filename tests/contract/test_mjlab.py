@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,9 @@ def test_where_the_velocity_is_measured_is_read_or_said() -> None:
     assert "point" not in reading.document["inputs"]["obs"]["terms"][0]
     assert reading.sources == {"inputs.obs.terms": "metadata of mjlab, assumed: base_lin_vel at the base's origin"}
     assert reading.notes[0].startswith("base_lin_vel is taken at the base's origin: mjlab measures it at the site")
+    scene = MJLAB.read(dataclasses.replace(found(), velocity_site="imu"))
+    assert scene.document["inputs"]["obs"]["terms"][0]["point"] == "site:imu"
+    assert scene.notes[0].startswith("base_lin_vel is taken at site imu, where the scene has its IMU: mjlab measures")
     sites = ["imu_in_pelvis", "imu_in_pelvis", "", "", "", "", ""]
     newer = MJLAB.read(found({"observation_terms_sensor_site": sites}))
     assert newer.document["inputs"]["obs"]["terms"][0]["point"] == "site:imu_in_pelvis"

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from edgert.cli.main import run
-from edgert.sim.scene import scene_joints
+from edgert.sim.scene import scene_body
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/bring-your-own.md").read_text()
 TERMS = ("base_ang_vel", "projected_gravity", "command", "joint_pos", "joint_vel", "actions")
@@ -59,7 +59,7 @@ def test_the_page_leads_to_three_walking_robots(
 ) -> None:
     scenes = {f"{name}.xml": shared / f"robots/unitree_{name}/scene.xml" for name in ("g1", "go1")}
     unitree = shared / "policies/unitree_g1_rl_mjlab"
-    as_mjlab_writes(unitree, scene_joints(scenes["g1.xml"]), tmp_path / "velocity.onnx")
+    as_mjlab_writes(unitree, scene_body(scenes["g1.xml"]).joints, tmp_path / "velocity.onnx")
     shutil.copyfile(shared / "policies/unitree_go1_playground/go1_policy.onnx", tmp_path / "go1_policy.onnx")
     monkeypatch.chdir(tmp_path)
     reports: dict[str, dict[str, Any]] = {}
