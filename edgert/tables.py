@@ -30,6 +30,9 @@ MAX_MAGNITUDE: Final = 1e12
 MAX_DEPTH: Final = 16
 """Deepest nesting of tables and lists that is accepted."""
 
+MAX_YAML_NODES: Final = 200_000
+"""Most values in a YAML file, those of its aliases counted wherever they stand."""
+
 _PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _DEEP_KEY: Final = re.compile(rf"""(?<![A-Za-z0-9_\-"'.])(?:{_PART}[ \t]*+\.[ \t]*+){{{4 * MAX_DEPTH},}}""")
 """A dotted key of very many parts, for which tomllib would take time that grows with their square. A comment or text
@@ -82,7 +85,10 @@ def read_json_value(text: str, *, where: str) -> Any:
 
 
 def read_yaml(path: Path, *, kind: str) -> dict[str, Any]:
-    """Parse a bounded YAML file by the safe loader: no object is made, no alias followed, no key taken twice.
+    """Parse a bounded YAML file by the safe loader: no object is made, no key taken twice.
+
+    Aliases, which exporters write where one list stands in two places, are followed as long as the document that they
+    unfold to is bounded too.
 
     A Python `slice`, as some exporters write it for "every one", reads as the text "all" and is never executed.
     """
@@ -107,13 +113,25 @@ def _loader() -> Any:
     import yaml
 
     class Strict(yaml.SafeLoader):
-        """Without aliases, which a few lines can make endless, and without keys that win over earlier ones."""
+        """Without aliases that unfold to too much, as a few lines can, or keys that win over earlier ones."""
+
+        def __init__(self, stream: Any) -> None:
+            super().__init__(stream)
+            self._count = 0
+            self._sizes: dict[str, int] = {}
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                event = self.peek_event()  # type: ignore[no-untyped-call]
-                raise yaml.constructor.ConstructorError(None, None, "an alias", event.start_mark)
-            return super().compose_node(parent, index)
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            alias, before = self.check_event(yaml.AliasEvent), self._count
+            if alias and event.anchor in self.anchors and event.anchor not in self._sizes:
+                raise yaml.constructor.ConstructorError(None, None, "an alias of what holds it", event.start_mark)
+            self._count += self._sizes.get(event.anchor, 1) if alias else 1
+            if self._count > MAX_YAML_NODES:
+                raise yaml.constructor.ConstructorError(None, None, "more than can be meant", event.start_mark)
+            node = super().compose_node(parent, index)
+            if not alias and event.anchor is not None:
+                self._sizes[event.anchor] = self._count - before
+            return node
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             keys = [self.construct_object(key, deep=True) for key, _ in node.value]

@@ -112,7 +112,7 @@ class IsaacLab:
         if document["control_hz"] is None:
             del document["control_hz"]
         reason = _gains(robot, joints, runs, document["joints"])
-        reasons = dict.fromkeys(("joints.kp", "joints.kd"), reason) if reason else {}
+        reasons = {"joints.kp": reason, "joints.kd": "as joints.kp"} if reason else {}
         used: set[str] = set()
         for name, entries in _groups(table.table("observations"), observed(found), file).items():
             terms = [_term(entry, joints, pose) for entry in entries]

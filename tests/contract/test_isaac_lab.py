@@ -145,7 +145,8 @@ def test_gains_of_an_explicit_actuator_model_are_asked_for() -> None:
     document["articulations"]["robot"]["default_joint_damping"] = [0.0] * 4
     reading = ISAAC_LAB.read(evidence(document))
     assert "kp" not in reading.document["joints"]
-    assert reading.reasons["joints.kp"] == reading.reasons["joints.kd"] == (
+    assert reading.reasons["joints.kd"] == "as joints.kp"
+    assert reading.reasons["joints.kp"] == (
         "gains of 0 for LF_HAA, RF_HAA, LF_KFE …: an explicit actuator model, whose gains are in the trainer's "
         "configuration alone"
     )  # fmt: skip

@@ -350,11 +350,23 @@ def test_a_slice_is_every_joint_and_never_executed(tmp_path: Path) -> None:
     assert read_yaml(write(tmp_path, text), kind="sidecar") == {"joint_ids": "all"}
 
 
+LAUGHS = "a0: &a0 [0]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9))
+
+
+def test_a_list_may_stand_in_two_places(tmp_path: Path) -> None:
+    text = "a: &x [1, {b: 2}]\nc: *x\nd: [*x, *x]\n"
+    value = [1, {"b": 2}]
+    assert read_yaml(write(tmp_path, text), kind="sidecar") == {"a": value, "c": value, "d": [value, value]}
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
         ("a: !!python/object/apply:os.system ['true']\n", "could not determine a constructor for the tag"),
-        ("a: &x [1]\nb: *x\n", "an alias in line 2"),
+        ("a: &x [*x]\n", "an alias of what holds it in line 1"),
+        ("a: &x [1]\nb: {<<: *x}\n", "could not determine a constructor for the tag"),
+        (LAUGHS, "more than can be meant in line"),
+        ("a: *x\n", "found undefined alias 'x' in line 1"),
         ("a: 1\na: 2\n", "the key a more than once in line 1"),
         ("a: [1, 2\n", "expected ',' or ']'"),
         ("[" * 5000, "cannot be read as safe YAML"),
