@@ -221,6 +221,12 @@ def test_tracking_policies_follow_a_motion_in_motor_order() -> None:
     assert reading.document["motion"] == {"joints": list(ROBOT), "anchor": "torso_link"}
     assert reading.sources["motion.anchor"] == "assumed: as in Unitree's deploy code"
     assert reading.reasons == {"motion.file": "deploy.yaml names no motion"}
+    with_file = {"motion": {**reading.document["motion"], "file": "dance.csv"}}
+    action = {**reading.document["action"], "output": "actions"}
+    contract = parse_contract({**reading.document, **with_file, "action": action}, "x")
+    assert contract.inputs["obs"].dim == 14
+    assert contract.motion is not None
+    assert (contract.motion.anchor, contract.motion.joints) == ("torso_link", ROBOT)
     assert "command" not in reading.document
 
 
