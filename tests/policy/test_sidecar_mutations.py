@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import linear_model, save
 
+from edgert.contract.formats import Body
 from edgert.errors import ContractError, EdgertError
 from edgert.policy import load_policy
 
@@ -68,7 +69,7 @@ def load(folder: Path, name: str, text: str | bytes) -> Any:
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     try:
-        return load_policy(folder / "policy.onnx", joints=JOINTS)
+        return load_policy(folder / "policy.onnx", body=Body(joints=JOINTS))
     finally:
         path.unlink()
 
@@ -159,7 +160,7 @@ def test_numbers_that_are_none_are_refused(folder: Path, key: str, value: Any, t
 def test_the_file_of_another_robot_is_refused(folder: Path) -> None:
     (folder / "deploy.yaml").write_text(json.dumps(DEPLOY))
     with pytest.raises(ContractError) as caught:
-        load_policy(folder / "policy.onnx", joints=("a", "b", "c"))
+        load_policy(folder / "policy.onnx", body=Body(joints=("a", "b", "c")))
     (folder / "deploy.yaml").unlink()
     assert "has another number of joints than the robot: found 2 in joint_ids_map, expected 3: a, b, c" in str(
         caught.value

@@ -16,6 +16,7 @@ import pytest
 from support import linear_model, save
 
 from edgert.contract import RobotState
+from edgert.contract.formats import Body
 from edgert.device import find_device
 from edgert.policy import OnnxPolicy, load_policy
 from edgert.runtime.controller import Controller
@@ -53,7 +54,7 @@ def gravity(quat: np.ndarray) -> np.ndarray:
 
 def outcome(folder: Path, model: Path) -> Iterator[tuple[np.ndarray, dict[str, float]]]:
     """The raw action and the target of each joint at every tick, by edgert."""
-    loaded = load_policy(model, joints=ROBOT)
+    loaded = load_policy(model, body=Body(joints=ROBOT))
     contract = loaded.contract
     places = [ROBOT.index(name) for name in contract.joints]
     state = RobotState(
