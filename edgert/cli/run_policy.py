@@ -21,6 +21,7 @@ from edgert.cli.running import (
     interruptible,
     json_option,
     model_argument,
+    motion_loop_option,
     output_option,
     path_of,
     record_option,
@@ -55,11 +56,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="PD actuators with the contract's gains, or those of the scene.",
 )
-@click.option(
-    "--motion-loop/--no-motion-loop",
-    default=None,
-    help="Begin a reference motion again after its last frame, or hold that.  [default: as the contract says]",
-)
+@motion_loop_option
 @record_option
 @click.option("--video", type=FilePath(), metavar="FILE", help="Film the run, after it, into this .mp4 or .gif.")
 @json_option

@@ -20,6 +20,7 @@ from edgert.cli.running import (
     interruptible,
     json_option,
     model_argument,
+    motion_loop_option,
     output_option,
     path_of,
     record_option,
@@ -56,6 +57,7 @@ def _range(name: str, unit: str, what: str) -> Callable[[Callable[..., int]], Ca
 @_range("mass", "[kg]", "Mass added to the body that the task randomises, or to the base.")
 @_range("gains", "", "Factor of kp and kd of each joint.")
 @_range("delay", "[s]", "Delay of the actuators.")
+@motion_loop_option
 @click.option("--trials", is_flag=True, help="Measure the task's own trials and judge them; exit 5 if a bar is missed.")
 @record_option
 @json_option
@@ -76,7 +78,7 @@ def rollouts(
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        names = ("sim", "contract", "wanted", "command", "randomise", "trials", *_RANDOMISED)
+        names = ("sim", "contract", "wanted", "command", "randomise", "trials", "motion_loop", *_RANDOMISED)
         refuse_beside("--env", names, "the environment decides")
         from edgert.cli.run_env import run_in_env
 
@@ -99,7 +101,7 @@ def rollouts(
     if trials:
         if record is not None:
             raise click.UsageError("--record cannot go with --trials; record the run of one command")
-        conditions = ("num_envs", "seconds", "command", "randomise", *_RANDOMISED)
+        conditions = ("num_envs", "seconds", "command", "randomise", "motion_loop", *_RANDOMISED)
         refuse_beside("--trials", conditions, "the task sets the conditions")
         return _run_trials(options, as_json=as_json)
     return _run(options, path_of(record), as_json=as_json)

@@ -60,6 +60,11 @@ env_option = click.option(
     "--env", metavar="ID", help="A Gymnasium environment instead of a sim, such as HalfCheetah-v5."
 )
 output_option = click.option("--output", metavar="NAME", help="The ONNX output that is the action, with --env.")
+motion_loop_option = click.option(
+    "--motion-loop/--no-motion-loop",
+    default=None,
+    help="Begin a reference motion again after its last frame, or hold that.  [default: as the contract says]",
+)
 record_option = click.option("--record", type=FilePath(), metavar="DIR", help="Record every step into this folder.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

@@ -10,7 +10,7 @@ same way, from where the robot is then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import atan2, cos, sin
 from typing import Any, Final
 
@@ -79,6 +79,21 @@ class Motion:
         """What reports say of it; see docs/json.md."""
         told = {name: getattr(self, name) for name in ("frames", "hz", "seconds", "loop", "source")}
         return told | ({"sha256": self.sha256} if self.sha256 else {})
+
+
+def looped(motion: Motion | None, loop: bool | None) -> Motion | None:
+    """The motion that begins again, or not, as the user says; None: as it says itself.
+
+    Raises:
+        ContractError: the user says so of none.
+    """
+    if motion is None and loop is not None:
+        raise ContractError(
+            "this policy follows no reference motion",
+            found=f"--{'' if loop else 'no-'}motion-loop",
+            hint="Leave it out, or name the motion as [motion] in policy.toml",
+        )
+    return motion if motion is None or loop is None else replace(motion, loop=loop)
 
 
 TABLES: Final = ("joint_pos", "joint_vel", "anchor_pos", "anchor_quat")

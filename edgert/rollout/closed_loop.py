@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.closing import Closes
+from edgert.contract.motion import looped
 from edgert.device import Device, find_device
 from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy
+from edgert.policy.load_motion import load_motion
 from edgert.policy.onnx_model import Arrays
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
@@ -38,7 +40,7 @@ from edgert.rollout.tally import EpisodeResult, Stretch, Tally, outcomes, tracki
 from edgert.sim.protocol import Mask
 from edgert.sim.scene import drive_summary
 from edgert.tables import MAX_MAGNITUDE
-from edgert.task.notes import beginning, differences, meaning, outside, overrides, unmet
+from edgert.task.notes import beginning, differences, following, meaning, outside, overrides, unmet
 from edgert.task.place import place_of
 from edgert.task.task import Task
 from edgert.task.worlds import Worlds
@@ -132,6 +134,8 @@ class RolloutSession(Closes):
             "tracking": None if contract.command is None else tracking(result.stretches, contract.command.keys),
             "notes": self.notes,
         }
+        motion = self.worlds.motion
+        report |= {} if motion is None else {"motion": motion.report()}
         return report | ({"command": list(self.command)} if self.command is not None else {})
 
     def folder(self, path: Path) -> FolderSink:
@@ -176,19 +180,21 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
     place = place_of(options.sim, options.model)
     loaded = place.load(options.model, options.contract, options.wanted)
     contract = loaded.contract
+    motion = looped(load_motion(loaded, device), options.motion_loop)
     notes = [*loaded.notes, *overrides(loaded.overrides), *meaning(contract)]
-    task = place.under(contract, options.seconds)
+    task = place.under(contract, options.seconds, motion)
     command = command_of(options, task, notes)
     steps = max(1, round((options.seconds or task.episode_s) * contract.control_hz))
     episode_steps = min(task.episode_steps, steps)
     with ExitStack() as resources, _room_for(options.num_envs):
         task = replace(task, randomise=overridden(options, task))
         worlds = resources.enter_context(
-            Worlds(task, options.num_envs, nthread=options.nthread, randomise=True, command=command)
+            Worlds(task, options.num_envs, nthread=options.nthread, command=command, motion=motion)
         )
         policy = resources.enter_context(OnnxPolicy(loaded, device, options.num_envs, every_output=every_output))
         worlds.observe_in({name: array.dtype for name, array in policy.obs.items()})
-        notes += [drive_summary(worlds.scene, "contract"), *worlds.scene.held.notes(), beginning(worlds.scene, task)]
+        notes += [drive_summary(worlds.scene, "contract"), *worlds.scene.held.notes()]
+        notes += [beginning(worlds.scene, task)] if worlds.motion is None else following(worlds.motion)
         notes += differences(contract, task.trained, task.name)
         if command is not None and contract.command is not None:
             notes += outside(contract.command, command)

@@ -40,6 +40,7 @@ class RolloutOptions:
         gains: factors of kp and kd of each joint.
         delay: of the actuators, s.
         nthread: physics threads, 0: one per CPU.
+        motion_loop: begin a reference motion again after its last frame, or hold that; None: as the contract says.
     """
 
     model: str | Path = "quadruped"
@@ -58,6 +59,7 @@ class RolloutOptions:
     gains: Range | None = None
     delay: Range | None = None
     nthread: int = 0
+    motion_loop: bool | None = None
 
 
 def check_options(options: RolloutOptions) -> None:

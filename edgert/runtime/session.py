@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from math import pi
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
 from edgert.closing import Closes
-from edgert.contract.motion import Motion
+from edgert.contract.motion import Motion, looped
 from edgert.contract.spec import Contract
 from edgert.device import Device, find_device
 from edgert.errors import ContractError, EdgertError, UnsupportedError
@@ -36,15 +35,15 @@ from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
 from edgert.runtime.tracking import TrackingError
 from edgert.sim.actuators import Actuators
 from edgert.sim.drives import drives_of
-from edgert.sim.motion import anchored, extent, start_of
+from edgert.sim.motion import in_scene, start_of
 from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene, build, drive_summary, physics_steps
 from edgert.task.commands import default_command
 from edgert.task.draws import ResetDraws, spread
-from edgert.task.notes import beginning, differences, meaning, outside, overrides
+from edgert.task.notes import beginning, differences, following, meaning, outside, overrides
 from edgert.task.place import default_sim, place_of
 from edgert.task.rewards import RewardInputs
-from edgert.task.task import Task, fall_below
+from edgert.task.task import Task, fall_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,9 +294,9 @@ def open_session(options: RunOptions) -> Session:
     with ExitStack() as resources:
         policy = resources.enter_context(OnnxPolicy(loaded, device, every_output=options.every_output))
         robot = resources.enter_context(SimRobot(scene, contract, gains_from_scene=options.actuators == "scene"))
-        motion = _motion(options, policy, scene, notes)
+        motion = in_scene(looped(policy.motion, options.motion_loop), contract, scene)
         start = _start(robot, scene, task, options.seed, motion)
-        notes.append(beginning(scene, task) if motion is None else f"starts in the first frame of {motion.source}")
+        notes += [beginning(scene, task)] if motion is None else following(motion)
         controller = Controller(policy, robot.allocate(), command, robot.name, motion)
         warm_up(robot, controller, robot.allocate())
         return Session(
@@ -342,25 +341,6 @@ def _command(options: RunOptions, contract: Contract, task: Task | None, notes: 
     return command
 
 
-def _motion(options: RunOptions, policy: OnnxPolicy, scene: Scene, notes: list[str]) -> Motion | None:
-    """The reference motion at the pose of the robot's anchor."""
-    motion, spec, loop = policy.motion, policy.contract.motion, options.motion_loop
-    if motion is None or spec is None:
-        if loop is not None:
-            raise ContractError(
-                "this policy follows no reference motion",
-                found=f"--{'' if loop else 'no-'}motion-loop",
-                hint="Leave it out, or name the motion as [motion] in policy.toml",
-            )
-        return None
-    motion = anchored(motion, spec.anchor, scene)
-    motion = motion if loop is None else replace(motion, loop=loop)
-    notes += motion.notes
-    end = "begins again" if motion.loop else "is held at its last frame"
-    notes.append(f"{motion.source} takes {motion.seconds:g} s and {end}")
-    return motion
-
-
 def _start(robot: SimRobot, scene: Scene, task: Task | None, seed: int, motion: Motion | None) -> tuple[Floats, Floats]:
     """The initial state: in a motion's first frame; else as the task resets it, or exactly where the scene starts."""
     qpos, qvel = robot.sim.view("qpos").copy(), robot.sim.view("qvel").copy()
@@ -377,12 +357,11 @@ def _start(robot: SimRobot, scene: Scene, task: Task | None, seed: int, motion: 
 
 
 def _fall_rule(task: Task | None, scene: Scene, robot: SimRobot, motion: Motion | None) -> FallRule | None:
-    """The task's rule, or that of the height at which the base starts; a motion may lean and crouch by itself."""
+    """The task's rule, or that of the height at which the base starts."""
     if scene.base is None:
         return None
     if task is not None and task.fall is not None:
         return FallRule(tilt_rad=task.fall.tilt_rad, height_m=task.fall.height_m)
     height = float(robot.sim.view("qpos")[0, scene.base_qpos_adr + 2])
-    lean, lowest = (motion and extent(scene, motion)) or (0.0, height)
-    rule = fall_below(min(height, lowest))
-    return FallRule(tilt_rad=min(pi, rule.tilt_rad + lean), height_m=rule.height_m)
+    rule = fall_from(scene, height, motion)
+    return FallRule(tilt_rad=rule.tilt_rad, height_m=rule.height_m)

@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 
 from edgert.contract.motion import Motion
+from edgert.contract.spec import Contract
 from edgert.errors import ContractError
 from edgert.sim.kinematics import BodyPoses, body_id
 from edgert.sim.protocol import Floats
@@ -60,6 +61,12 @@ def anchored(motion: Motion, anchor: str, scene: Scene) -> Motion:
         anchor_quat=poses.quat[anchor],
         notes=(*motion.notes, note),
     )
+
+
+def in_scene(motion: Motion | None, contract: Contract, scene: Scene) -> Motion | None:
+    """The motion of a contract `anchored` at the body that its terms compare with it; None where there is none."""
+    spec = contract.motion
+    return None if motion is None or spec is None else anchored(motion, spec.anchor, scene)
 
 
 def start_of(scene: Scene, motion: Motion, rest: Floats | None = None) -> tuple[Floats, Floats]:

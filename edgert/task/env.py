@@ -24,8 +24,11 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from edgert.contract.motion import Motion
+from edgert.device import find_device
 from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy
+from edgert.policy.load_motion import load_motion
 from edgert.sim.batch import check_count
 from edgert.task.commands import asked
 from edgert.task.place import place_of
@@ -66,20 +69,23 @@ def _check_render_mode(render_mode: str | None) -> None:
         raise UnsupportedError("the environments do not render", found=f"render_mode {render_mode!r}", expected="None")
 
 
-def _task(sim: str | Path, policy: str | Path | LoadedPolicy | None, contract: str | Path | None) -> Task:
-    """The task of a sim, under the contract of a policy if one is named."""
+def _task(
+    sim: str | Path, policy: str | Path | LoadedPolicy | None, contract: str | Path | None
+) -> tuple[Task, Motion | None]:
+    """The task of a sim, under the contract of a policy if one is named, and the motion that this one follows."""
     if policy is None:
         if contract is not None:
             raise UnsupportedError(
                 "a contract needs its policy", found=f"contract {contract}", hint="Name it: policy=…"
             )
-        return load_task(sim)
+        return load_task(sim), None
     place = place_of(sim)
     if not isinstance(policy, LoadedPolicy):
         policy = place.load(policy, None if contract is None else Path(contract), None)
     elif contract is not None:
         raise UnsupportedError("a loaded policy has its contract", found=f"contract {contract}", hint="Leave it out")
-    return place.under(policy.contract, None)
+    motion = load_motion(policy, find_device("cpu"))
+    return place.under(policy.contract, None, motion), motion
 
 
 class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
@@ -122,10 +128,9 @@ class TaskVecEnv(VectorEnv[Observation, Action, npt.NDArray[Any]]):
     ) -> None:
         _check_render_mode(render_mode)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.task = _task(sim, policy, contract)
-        self.worlds = Worlds(
-            self.task, num_envs, nthread=nthread, randomise=randomise, command=asked(self.task, command)
-        )
+        self.task, motion = _task(sim, policy, contract)
+        asks = asked(self.task, command)
+        self.worlds = Worlds(self.task, num_envs, nthread=nthread, randomise=randomise, command=asks, motion=motion)
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
@@ -321,8 +326,10 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         render_mode: str | None = None,
     ) -> None:
         _check_render_mode(render_mode)
-        self.task = _task(sim, policy, contract)
-        self.worlds = Worlds(self.task, 1, nthread=1, randomise=randomise, command=asked(self.task, command))
+        self.task, motion = _task(sim, policy, contract)
+        self.worlds = Worlds(
+            self.task, 1, nthread=1, randomise=randomise, command=asked(self.task, command), motion=motion
+        )
         self.observation_space, self.action_space = _spaces(self.worlds)
         self.render_mode = render_mode
         self._seeded = False

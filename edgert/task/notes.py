@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgert.contract.motion import Motion
 from edgert.contract.spec import CommandSpec, Contract, ObservationTerm
 from edgert.sim.scene import Scene
 from edgert.task.task import Task
@@ -63,6 +64,16 @@ def beginning(scene: Scene, task: Task | None) -> str:
         return "the scene has no keyframe: the body starts where the scene puts it, its joints at the default pose"
     spread_by = ", spread as the task resets it" if task is not None else ""
     return f"starts at keyframe '{model.key(scene.keyframe).name}'{spread_by}"
+
+
+def following(motion: Motion) -> list[str]:
+    """What was done to a reference motion, where it begins and how it ends."""
+    end = "begins again" if motion.loop else "is held at its last frame"
+    return [
+        *motion.notes,
+        f"{motion.source} takes {motion.seconds:g} s and {end}",
+        f"starts in the first frame of {motion.source}",
+    ]
 
 
 def differences(contract: Contract, own: Contract | None, task: str) -> list[str]:

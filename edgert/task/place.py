@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgert import assets
 from edgert.contract.formats import Body
+from edgert.contract.motion import Motion
 from edgert.contract.spec import Contract
 from edgert.files import is_path
 from edgert.policy import LoadedPolicy, load_policy
@@ -31,10 +32,10 @@ class Place:
         """What the scene tells about the robot."""
         return scene_body(self.scene)
 
-    def under(self, contract: Contract, seconds: float | None) -> Task:
+    def under(self, contract: Contract, seconds: float | None, motion: Motion | None = None) -> Task:
         """The task under the contract of a policy; in a bare scene one of episodes of so many seconds."""
         if self.file is None:
-            return scene_task(self.scene, contract, seconds or SCENE_SECONDS)
+            return scene_task(self.scene, contract, seconds or SCENE_SECONDS, motion)
         return self.file.task(contract)
 
     def load(self, model: str | Path, contract: Path | None, wanted: str | None) -> LoadedPolicy:

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from edgert import assets
 from edgert.contract.document import check_schema, overlay, parse_contract
+from edgert.contract.motion import Motion
 from edgert.contract.spec import Contract, Range
 from edgert.errors import ContractError
 from edgert.files import is_path
 from edgert.sim.actuators import some
 from edgert.sim.drives import drives_of
+from edgert.sim.motion import extent, in_scene, start_of
 from edgert.sim.scene import MAX_DECIMATION, Scene, build, physics_steps
 from edgert.tables import Table, read_toml, show
 from edgert.task.rewards import REWARDS, RewardTerm
@@ -163,10 +165,11 @@ def read_task(name: str | Path) -> TaskFile:
     return TaskFile(path=path, document=document, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def scene_task(path: Path, contract: Contract, episode_s: float) -> Task:
+def scene_task(path: Path, contract: Contract, episode_s: float, motion: Motion | None = None) -> Task:
     """A task made of a bare scene: the policy's contract, no rewards and nothing randomised.
 
-    A floating base has fallen when it leans more than 1 rad or sinks below `FALLEN_HEIGHT` of its first height.
+    A floating base has fallen when it leans more than 1 rad or sinks below `FALLEN_HEIGHT` of its first height; see
+    `fall_from` for one that follows a motion.
 
     Raises:
         IntegrityError, RobotError: the scene cannot be used for the contract.
@@ -176,7 +179,10 @@ def scene_task(path: Path, contract: Contract, episode_s: float) -> Task:
     model, fall = scene.model, None
     if scene.base is not None:
         start = model.key_qpos[scene.keyframe] if scene.keyframe >= 0 else model.qpos0
-        fall = fall_below(float(start[scene.base_qpos_adr + 2]))
+        motion = in_scene(motion, contract, scene)
+        if motion is not None:
+            start, _ = start_of(scene, motion)
+        fall = fall_from(scene, float(start[scene.base_qpos_adr + 2]), motion)
     return Task(
         name=str(path),
         id="",
@@ -192,6 +198,13 @@ def scene_task(path: Path, contract: Contract, episode_s: float) -> Task:
         reset=ResetRanges(),
         randomise=Randomisation(),
     )
+
+
+def fall_from(scene: Scene, start_m: float, motion: Motion | None) -> FallTermination:
+    """When a base that starts at that height counts as fallen; a motion may lean and crouch by itself."""
+    lean, lowest = (motion and extent(scene, motion)) or (0.0, start_m)
+    rule = fall_below(min(start_m, lowest))
+    return replace(rule, tilt_rad=min(pi, rule.tilt_rad + lean))
 
 
 def fall_below(start_m: float) -> FallTermination:

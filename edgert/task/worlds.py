@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.closing import Closes
+from edgert.contract.motion import Motion, MotionPlayer, check_motion, tracked_bodies
 from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.terms import advance_phase, gravity_in_body, rotate_to_body
 from edgert.errors import ContractError, RobotError
 from edgert.sim.batch import MAX_WORLDS, BatchSim, check_count, check_memory, world_bytes
 from edgert.sim.body import SimBody
 from edgert.sim.drives import drives_of
+from edgert.sim.motion import in_scene, start_of
 from edgert.sim.protocol import Floats, Mask
 from edgert.sim.scene import Scene, build
 from edgert.tables import MAX_MAGNITUDE
@@ -41,6 +43,7 @@ class Worlds(Closes):
         nthread: physics threads, 0 for one per CPU.
         randomise: draw the task's randomisation at each reset; False keeps the nominal robot and no noise.
         command: a fixed command (vx m/s, vy m/s, wz rad/s) instead of drawn ones.
+        motion: the reference motion of a tracking policy; each episode begins around its first frame.
 
     Attributes that callers read; all are refreshed in place:
         reward: (nworld,) the sum of `reward_table`.
@@ -62,6 +65,7 @@ class Worlds(Closes):
         nthread: int = 0,
         randomise: bool = True,
         command: Sequence[float] | None = None,
+        motion: Motion | None = None,
     ) -> None:
         self.task = task
         self.nworld = nworld
@@ -72,7 +76,11 @@ class Worlds(Closes):
         noise = noise_scale(contract, self.randomise.noise)
         _check_size(nworld, self.scene, self.randomise, noise)
         self.sim = BatchSim(self.scene.model, nworld, nthread)
-        self.body = SimBody(self.sim, self.scene)
+        self.body = SimBody(self.sim, self.scene, tracked_bodies(contract))
+        self.motion = in_scene(motion, contract, self.scene)
+        check_motion(contract, self.motion)
+        self._player = None if self.motion is None else MotionPlayer(self.motion, self.body.state, nworld)
+        self._start = None if self.motion is None else start_of(self.scene, self.motion)
         check_state(contract, self.body.state, f"scene {task.scene.name}")
         self._fixed_command = None if command is None else _fixed(command, task)
 
@@ -104,6 +112,7 @@ class Worlds(Closes):
             phase_rad=self.phase,
             xp=np,
             step=self.steps,
+            motion=None if self._player is None else self._player.state,
         )
         self._generators = Generators(nworld, noise)
         self._observations = Observations(contract, self._inputs, self._generators)
@@ -146,6 +155,8 @@ class Worlds(Closes):
         self.steps[index] = 0
         self.terminated[index] = False
         self._observations.reset(mask)
+        if self._player is not None:
+            self._player.reset(mask)
         if self.success is not None:
             self.success[index] = False
         self.phase[index] = 0.0
@@ -192,9 +203,13 @@ class Worlds(Closes):
         self._score()
         if self.contract.phase is not None:
             self.phase[:] = advance_phase(self.phase, self.command, self.contract.phase, self._dt, np)
+        if self._player is not None:
+            self._player.advance()
 
     def observe(self, mask: Mask | None = None) -> Observation:
         """Each input of the policy in the worlds of the mask (None: all), with noise if the task has some."""
+        if self._player is not None:
+            self._player.refresh()
         return self._observations(mask, lost=bool(self.terminated.any()))
 
     def resample(self, mask: Mask | None = None) -> None:
@@ -249,9 +264,11 @@ class Worlds(Closes):
         self._ctrl[worlds[:, None], list(held.actuator_ids)] = held.ctrl
 
     def _perturb(self, rows: Floats, index: Any) -> None:
-        """Spread the initial state of the worlds of `index` around the keyframe."""
+        """Spread the initial state of the worlds of `index` around the keyframe, or a motion's first frame."""
         positions, velocities = self._qpos[index], self._qvel[index]
-        if self.scene.keyframe < 0:
+        if self._start is not None:
+            positions[:], velocities[:] = self._start
+        elif self.scene.keyframe < 0:
             positions[:, list(self.scene.qpos_adr)] = self.contract.default_pos
         spread(positions, velocities, self.scene, self.task.reset, self._draws, rows)
         self._qpos[index] = positions
