@@ -136,8 +136,7 @@ def overridden(options: RolloutOptions, task: Task) -> Randomisation:
 def all_alike(task: Task, command: tuple[float, ...] | None) -> bool:
     """Whether every world does the same: nothing is drawn at a reset, nor on the way."""
     drawn = task.command is not None and command is None
-    spread = any(getattr(task.reset, name) not in (0.0, {}) for name in task.reset.__slots__)
-    return not drawn and not spread and not described(task.randomise)
+    return not drawn and not task.reset.spread and not described(task.randomise)
 
 
 def described(randomise: Randomisation) -> dict[str, Any]:

@@ -62,17 +62,20 @@ def beginning(scene: Scene, task: Task | None) -> str:
     model = scene.model
     if scene.keyframe < 0:
         return "the scene has no keyframe: the body starts where the scene puts it, its joints at the default pose"
-    spread_by = ", spread as the task resets it" if task is not None else ""
-    return f"starts at keyframe '{model.key(scene.keyframe).name}'{spread_by}"
+    return f"starts at keyframe '{model.key(scene.keyframe).name}'{_spread(task)}"
 
 
-def following(motion: Motion) -> list[str]:
-    """What was done to a reference motion, where it begins and how it ends."""
+def _spread(task: Task | None) -> str:
+    return ", spread as the task resets it" if task is not None and task.reset.spread else ""
+
+
+def following(motion: Motion, task: Task | None = None) -> list[str]:
+    """What was done to a reference motion, how it ends, and where the body starts, spread as a task does it."""
     end = "begins again" if motion.loop else "is held at its last frame"
     return [
         *motion.notes,
         f"{motion.source} takes {motion.seconds:g} s and {end}",
-        f"starts in the first frame of {motion.source}",
+        f"starts in the first frame of {motion.source}{_spread(task)}",
     ]
 
 

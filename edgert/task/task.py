@@ -81,6 +81,11 @@ class ResetRanges:
     lin_vel_m_s: float = 0.0
     ang_vel_rad_s: float = 0.0
 
+    @property
+    def spread(self) -> bool:
+        """Whether anything is drawn."""
+        return any(getattr(self, name) not in (0.0, {}) for name in self.__slots__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Randomisation:

@@ -282,3 +282,10 @@ def test_the_sim_is_that_of_the_policys_name_else_the_quadruped(tmp_path: Path) 
         assert session.task.name == "quadruped"
     with pytest.raises(EdgertError, match="the policy lacks joints of task 'quadruped': found no FL_hip_joint"):
         open_rollouts(RolloutOptions(model=wild("cartpole", tmp_path), num_envs=1))
+
+
+def test_a_bare_scene_spreads_nothing_and_says_so() -> None:
+    with open_rollouts(RolloutOptions(model="quadruped", sim=str(QUADRUPED.scene), num_envs=1)) as session:
+        assert "starts at keyframe 'home'" in session.notes
+    with open_rollouts(RolloutOptions(model="quadruped", num_envs=1)) as session:
+        assert "starts at keyframe 'home', spread as the task resets it" in session.notes
