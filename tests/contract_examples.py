@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from edgert.contract import Contract, RobotState, parse_contract
 from edgert.contract.observe import Observer, make_term_inputs
+from edgert.contract.senses import HeightScan, Picture
 from edgert.contract.spec import COMMAND_KEYS, ActionKind
 from edgert.contract.terms import TermInputs
 
@@ -64,14 +65,35 @@ TERMS_OF_EVERY_KIND: dict[str, dict[str, Any]] = {
     "imu_quat xyzw": {"name": "imu_quat", "order": "xyzw"},
     "foot_contact": {"name": "foot_contact", "sensors": ["left_foot", "right_foot"], "threshold": 0.25},
     "foot_contact of one": {"name": "foot_contact", "sensors": ["right_foot"]},
+    "height_scan": {"name": "height_scan", "size": [0.4, 0.2], "resolution": 0.2},
+    "height_scan yx": {
+        "name": "height_scan",
+        "size": [0.5, 0.0],
+        "resolution": 0.25,
+        "ordering": "yx",
+        "height_offset": 0.0,
+        "above": 0.0,
+        "miss": 2.0,
+        "body": "shin",
+    },
+    "camera rgb": {"name": "camera", "camera": "front", "image": "rgb", "height": 2, "width": 3},
+    "camera depth": {"name": "camera", "camera": "front", "image": "depth", "height": 3, "width": 2},
 }
 WIDTHS = {
     **dict.fromkeys(TERMS_OF_EVERY_KIND, 3),
     **{"last_action": 2, "sin_phase": 2, "cos_phase": 2, "phase": 4, "foot_contact": 2, "foot_contact of one": 1},
     **{"imu_ang_vel of two": 6, "imu_quat": 4, "imu_quat xyzw": 4, "base_quat": 4, "base_quat xyzw": 4},
     **{"last_action clipped": 2, "last_action target": 2, "constant": 2, "step_count": 1, "base_height": 1},
+    **{"height_scan": 6, "height_scan yx": 3, "camera rgb": 18, "camera depth": 6},
 }
 """Numbers in each of them, for three joints, two of them driven, and two phases."""
+SENSES = {
+    HeightScan(size=(0.4, 0.2), resolution=0.2): 6,
+    HeightScan(size=(0.5, 0.0), resolution=0.25, ordering="yx", height_offset=0.0, above=0.0, miss=2.0, body="shin"): 3,
+    Picture(camera="front", image="rgb", height=2, width=3): 18,
+    Picture(camera="front", image="depth", height=3, width=2): 6,
+}
+"""What they see, and how many numbers each has."""
 
 
 def document(*terms: Any, **changes: Any) -> dict[str, Any]:
@@ -123,6 +145,7 @@ def numbers(nworld: int = 5, seed: int = 0) -> dict[str, Any]:
         "base_lin_vel": some(3),
         "base_ang_vel": some(3),
         "sensors": {name: unit() if name == "imu_quat" else some(width, 0.5) for name, width in SENSORS.items()},
+        "senses": {sense: some(width) for sense, width in SENSES.items()},
         "points": {"com": rng.normal(0.0, 0.1, 3), "site:imu": rng.normal(0.0, 0.1, (nworld, 3))},
         "command": some(3),
         "last_action": some(2),
@@ -160,12 +183,14 @@ def terms(draw: st.DrawFn, name: str | None = None) -> dict[str, Any]:
     kind = name or draw(st.sampled_from(sorted(TERMS_OF_EVERY_KIND)))
     term = copy.deepcopy(TERMS_OF_EVERY_KIND[kind])
     width = WIDTHS[kind]
-    if draw(st.booleans()):
+    camera = term["name"] == "camera"  # whose numbers go by channel
+    if draw(st.booleans()) and not camera:
         term["index"] = draw(st.lists(st.integers(0, width - 1), min_size=1, max_size=2 * width))
         width = len(term["index"])
     for key in ("scale", "offset"):
         one = st.floats(-100.0, 100.0)
-        value = draw(st.none() | one | st.lists(one, min_size=width, max_size=width))
+        listed = width if not camera else 3 if term["image"] == "rgb" else 1
+        value = draw(st.none() | one | st.lists(one, min_size=listed, max_size=listed))
         if value is not None:
             term[key] = value
     if draw(st.booleans()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast, get_args
 
+from edgert.contract.senses import Picture, Sense
 from edgert.contract.spec import Fill, InputSpec, Layout, ObservationTerm, QuatOrder, Stage
 from edgert.contract.terms import Term, TermSizes, load_term
 from edgert.errors import ContractError, UnknownNameError
@@ -50,8 +51,9 @@ def _term(table: Table, sizes: TermSizes, joints: Sequence[str]) -> ObservationT
     if "sensors" in kind.parameters and not sensors:
         table.fail("sensors", found="no sensor", expected="the names of the sensors that this term reads")
     value = _value(table) if "value" in kind.parameters else ()
-    raw_dim = _raw_dim(table, name, kind, sizes, sensors, value)
-    index = _index(table, raw_dim, joints if kind.per_joint else ())
+    sense = kind.sense(table) if kind.sense is not None else None
+    raw_dim = sense.dim if sense is not None else _raw_dim(table, name, kind, sizes, sensors, value)
+    index = None if isinstance(sense, Picture) else _index(table, raw_dim, joints if kind.per_joint else ())
     dim = raw_dim if index is None else len(index)
     if table.has("dim") and table.integer("dim", lo=1, hi=_DIMENSION_LIMIT) != dim:
         table.fail("dim", found=table.raw("dim"), expected=f"{dim} for '{name}'")
@@ -64,8 +66,8 @@ def _term(table: Table, sizes: TermSizes, joints: Sequence[str]) -> ObservationT
     term = ObservationTerm(
         name=name,
         dim=dim,
-        scale=_per_component(table, "scale", 1.0, dim),
-        offset=_per_component(table, "offset", 0.0, dim),
+        scale=_per_component(table, "scale", 1.0, dim, sense),
+        offset=_per_component(table, "offset", 0.0, dim, sense),
         clip=table.range("clip") if table.has("clip") else None,
         index=index,
         frame="world" if frame == "world" else "body",
@@ -79,6 +81,7 @@ def _term(table: Table, sizes: TermSizes, joints: Sequence[str]) -> ObservationT
         value=value,
         of=table.text("of") if "of" in kind.parameters else "",
         previous=table.flag("previous", False) if "previous" in kind.parameters else False,
+        sense=sense,
     )
     if term.of and term.history > 1:
         table.fail("history", found=term.history, expected="1, as the history of a network's output is not kept")
@@ -148,7 +151,13 @@ def _index(table: Table, raw_dim: int, joints: Sequence[str]) -> tuple[int, ...]
     return tuple(value)
 
 
-def _per_component(table: Table, name: str, default: Any, dim: int) -> tuple[float, ...]:
+def _per_component(table: Table, name: str, default: Any, dim: int, sense: Sense | None) -> tuple[float, ...]:
+    """One number for each component; of a picture, one for each channel."""
+    if isinstance(sense, Picture):
+        channels = sense.shape[0]
+        return tuple(
+            number for number in _per_component(table, name, default, channels, None) for _ in range(dim // channels)
+        )
     value = table.raw(name, default)
     if is_number(value):
         return (table.number(name, default),) * dim

@@ -2,7 +2,8 @@
 
 It names the joints of every term and states pose, gains, rate, scales and clips. Isaac Lab clips an observation before
 it scales it, and a target after it has scaled and offset it. What the file cannot say: gains of an explicit actuator
-model, which it writes as 0, and in some versions the order of a quaternion.
+model, which it writes as 0, in some versions the order of a quaternion, and the grid of a height scan, which most
+versions leave out altogether.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from edgert.contract.foreign import (
     observed,
     spread,
 )
-from edgert.contract.formats import Evidence, Reading
+from edgert.contract.formats import Evidence, Reading, Shape
+from edgert.contract.senses import HeightScan
 from edgert.errors import ContractError
 from edgert.tables import Table, is_number, show, type_name
 
@@ -47,12 +49,12 @@ _TERMS: Final[Mapping[str, Mapping[str, Any]]] = {
     "imu_ang_vel": {"name": "imu_ang_vel"},
     "imu_lin_acc": {"name": "imu_lin_acc"},
     "last_action": {"name": "last_action"},
+    "height_scan": {"name": "height_scan"},
     "generated_commands": {"name": "command"},
 }
 _QUATERNIONS: Final = ("base_quat", "imu_quat")
 _OF_JOINTS: Final = ("joint_angle", "joint_pos", "joint_vel", "joint_torque")
 _UNSUPPORTED: Final = {
-    "height_scan": "a scan of the ground",
     "image": "a camera",
     "image_features": "a camera",
     "body_pose_w": "the poses of bodies",
@@ -71,6 +73,11 @@ _ACTIONS: Final = {
 _ORDERS: Final = {("W", "X", "Y", "Z"): "wxyz", ("X", "Y", "Z", "W"): "xyzw"}
 _WORDS: Final = {"(w, x, y, z)": "wxyz", "(x, y, z, w)": "xyzw"}
 _CLOSE: Final = 1e-6
+_SCAN: Final = HeightScan()
+_SCANNED: Final = (
+    f"height_scan around the base of {_SCAN.size[0]:g} × {_SCAN.size[1]:g} m, {_SCAN.resolution:g} m apart, less "
+    f"{_SCAN.height_offset:g} m"
+)
 
 
 class IsaacLab:
@@ -114,8 +121,14 @@ class IsaacLab:
         reason = _gains(robot, joints, runs, document["joints"])
         reasons = {"joints.kp": reason, "joints.kd": "as joints.kp"} if reason else {}
         used: set[str] = set()
-        for name, entries in _groups(table.table("observations"), observed(found), file).items():
+        notes: list[str] = []
+        flat = [name for name in observed(found) if len(found.inputs[name]) < 3]  # images are no groups of terms
+        for name, entries in _groups(table.table("observations"), flat, file).items():
             terms = [_term(entry, joints, pose) for entry in entries]
+            assumed, why = _scan(terms, found.inputs[name], file)
+            if why:
+                reasons[f"inputs.{name}.terms"] = why
+                continue
             unordered = [term["name"] for term in terms if term.get("order") == ""]
             if unordered:
                 reasons[f"inputs.{name}.terms"] = (
@@ -126,10 +139,13 @@ class IsaacLab:
             used |= {term["name"] for term in terms}
             if any(term.get("point") == "com" for term in terms):
                 sources[f"inputs.{name}.terms"] = f"{file}; base_lin_vel at the centre of mass, as Isaac Lab takes it"
+            if assumed:
+                notes.append(f"input '{name}': {assumed}")
+                sources[f"inputs.{name}.terms"] = f"{sources.get(f'inputs.{name}.terms', file)}; {assumed}"
         if "command" in used:
             document["command"] = {"kind": "twist"}
             sources["command.kind"] = "assumed: three generated_commands are a twist"
-        return Reading(document=document, source=file, sources=sources, reasons=reasons)
+        return Reading(document=document, source=file, sources=sources, reasons=reasons, notes=tuple(notes))
 
 
 ISAAC_LAB: Final = IsaacLab()
@@ -281,6 +297,21 @@ def _term(entry: Table, joints: Sequence[str], pose: Sequence[float]) -> dict[st
         if names != list(joints):
             term["joints"] = names
     return term
+
+
+def _scan(terms: list[dict[str, Any]], shape: Shape, file: str) -> tuple[str, str]:
+    """What has to be assumed of a height scan, and why none can be; adds the usual one where just that is left out."""
+    for term in terms:
+        if term["name"] == "height_scan":
+            if term.get("dim", _SCAN.dim) == _SCAN.dim:
+                return f"assumed: {_SCANNED}", ""
+            return "", f"{file} has a height_scan of {term['dim']} points, and does not tell their grid"
+    size = shape[-1] if shape else None
+    told = sum(term["dim"] * term["history"] for term in terms) if all("dim" in term for term in terms) else None
+    if told is not None and isinstance(size, int) and size - told == _SCAN.dim:
+        terms.append({"name": "height_scan", "history": 1, "dim": _SCAN.dim, "clip": [-1.0, 1.0], "clip_first": True})
+        return f"assumed: the {_SCAN.dim} numbers that {file} leaves out are a {_SCANNED}, within ±1 m, at the end", ""
+    return "", ""
 
 
 def _order(extras: Table) -> str:

@@ -160,6 +160,10 @@ def check_state(contract: Contract, state: RobotState, body: str) -> None:
                     f"term '{term.name}' of input '{name}' needs the pose of its anchor, which {body} does not tell",
                     found=f"no pose of {anchor or 'the base'}",
                 )
+            if term.sense is not None and term.sense not in state.senses:
+                raise ContractError(
+                    f"term '{term.name}' of input '{name}' needs a view of the surroundings that {body} does not have"
+                )
             if term.point != "origin" and term.point not in state.points:
                 raise ContractError(
                     f"term '{term.name}' of input '{name}' refers to a point that {body} does not have",

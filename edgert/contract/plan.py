@@ -278,6 +278,10 @@ def _motion_phase(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Wr
     return write
 
 
+def _seen(term: ObservationTerm, inputs: TermInputs, slot: Floats) -> Writer:
+    return _copy(inputs.state.senses[term.sense][0], slot)  # type: ignore[index]
+
+
 def rotate_to_body(quat: list[float], vector: list[float]) -> tuple[float, float, float]:
     """`terms.rotate_to_body` for one robot: a world vector (3,) in the body frame of `quat` (4,) wxyz."""
     (w, x, y, z), (a, b, c) = quat, vector
@@ -328,4 +332,6 @@ _COMPILED: dict[str, Callable[[ObservationTerm, TermInputs, Floats], Writer | No
     "motion_anchor_ori_b": _motion_anchor_ori_b,
     "motion_phase": _motion_phase,
     "time_step": _time_step,
+    "height_scan": _seen,
+    "camera": _seen,
 }

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from edgert.contract.senses import Sense
 from edgert.contract.writing import contract_document
 
 Frame = Literal["body", "world"]
@@ -63,6 +64,8 @@ class ObservationTerm:
     """The output of a network, "network.output" or one of MODEL itself, that a term "network_output" hands on."""
     previous: bool = False
     """That output at the tick before, 0 at reset, instead of this tick's."""
+    sense: Sense | None = None
+    """The view of the surroundings that a term "height_scan" or "camera" hands on."""
 
 
 TIME_STEP = ObservationTerm(name="time_step", dim=1, scale=(1.0,), offset=(0.0,))
@@ -93,6 +96,15 @@ class InputSpec:
     def history(self) -> int:
         """Ticks that the longest history reaches over."""
         return max(term.history for term in self.terms)
+
+    @property
+    def image(self) -> tuple[int, int, int] | None:
+        """(channels, rows, columns) of an input that is one camera or one scan, whole; its history adds channels."""
+        term = self.terms[0]
+        if len(self.terms) > 1 or term.sense is None or term.index is not None:
+            return None
+        channels, rows, columns = term.sense.shape
+        return channels * term.history, rows, columns
 
     def sizes(self) -> str:
         """The terms with their sizes, for people: "joint_pos 12 + joint_vel 12 × 5"."""

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from edgert.contract.senses import Sense
+
 Source = Literal["measured", "estimated", "absent"]
 Array = Any
 """Any array of the Python Array API: numpy on the CPU, torch or cupy on an accelerator."""
@@ -34,6 +36,7 @@ class RobotState:
     sensors: Mapping[str, Array] = field(default_factory=dict)  # name: (nworld, dim), the sensor's own unit
     points: Mapping[str, Array] = field(default_factory=dict)
     """Offsets of named points from the base origin, base frame, m: (3,) or (nworld, 3). "com", "site:<name>"."""
+    senses: Mapping[Sense, Array] = field(default_factory=dict)  # what is seen of the surroundings: (nworld, dim)
     stamp_ns: Array | None = None  # (nworld,) monotonic time of the sample
     sources: Mapping[str, Source] = field(default_factory=dict)
 

@@ -15,9 +15,11 @@ from edgert.contract.action import ActionMap
 from edgert.contract.state import Array, RobotState
 from edgert.errors import ContractError, UnsupportedError
 from edgert.registry import Registry
+from edgert.tables import Table
 
 if TYPE_CHECKING:
     from edgert.contract.motion import MotionState
+    from edgert.contract.senses import Sense
     from edgert.contract.spec import ObservationTerm, PhaseSpec
 
 
@@ -67,6 +69,7 @@ class Term:
         parameters: keys of the term's table that it understands besides scale, offset, clip and index.
         per_joint: its numbers are those of the contract's joints, which can be picked by name.
         integer: its numbers are whole, so that an input of integers can take them.
+        sense: reads the view of the surroundings that it hands on, and which sets its length, from its table.
         lacks: the table of the contract that gives its numbers, where there may be none.
         unit: for people.
     """
@@ -79,6 +82,7 @@ class Term:
     parameters: tuple[str, ...] = ()
     per_joint: bool = False
     integer: bool = False
+    sense: Callable[[Table], Sense] | None = None
     lacks: str = ""
     unit: str = ""
 
@@ -390,7 +394,8 @@ TERMS = Registry(
     "edgert.terms",
     "observation term",
     {name: f"edgert.contract.terms:{name.upper()}" for name in _NAMES}
-    | {name: f"edgert.contract.motion_terms:{name.upper()}" for name in _MOTION_NAMES},
+    | {name: f"edgert.contract.motion_terms:{name.upper()}" for name in _MOTION_NAMES}
+    | {name: f"edgert.contract.sense_terms:{name.upper()}" for name in ("height_scan", "camera")},
 )
 
 

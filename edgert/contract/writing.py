@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
+from edgert.contract.senses import Picture
+
 if TYPE_CHECKING:
     from edgert.contract.spec import ActionSpec, Contract, InputSpec, MotionSpec, NetworkSpec, ObservationTerm, Range
 
@@ -72,10 +74,16 @@ def _term(term: ObservationTerm) -> dict[str, Any]:
     document: dict[str, Any] = {
         "name": term.name,
         "dim": term.dim,
-        "scale": _floats(term.scale),
-        "offset": _floats(term.offset),
+        "scale": _components(term, term.scale),
+        "offset": _components(term, term.offset),
     }
-    return document | _changed(term, skip=document)
+    document |= _changed(term, skip=(*document, "sense"))
+    return document if term.sense is None else document | term.sense.document()
+
+
+def _components(term: ObservationTerm, values: Sequence[float]) -> list[float]:
+    """Of a picture one for each channel."""
+    return _floats(values[:: term.dim // term.sense.shape[0]] if isinstance(term.sense, Picture) else values)
 
 
 def _motion(motion: MotionSpec) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from edgert.clock import Clock, MonotonicClock
 from edgert.closing import Closes
 from edgert.contract.command import JointCommand
 from edgert.contract.motion import tracked_bodies
+from edgert.contract.senses import senses_of
 from edgert.contract.spec import Contract
 from edgert.contract.state import RobotState
 from edgert.errors import RobotError
@@ -42,7 +43,7 @@ class SimRobot(Closes):
         self.scene = scene
         self.sim = BatchSim(scene.model, 1, 1)
         self.timestep_s = self.sim.timestep_s
-        self.body = SimBody(self.sim, scene, tracked_bodies(contract))
+        self.body = SimBody(self.sim, scene, tracked_bodies(contract), senses_of(contract))
         self._clock = clock or MonotonicClock()
         self._stamp = np.zeros(1, np.int64)
         self._state = replace(self.body.state, stamp_ns=self._stamp)
@@ -95,6 +96,7 @@ class SimRobot(Closes):
         if out is not self._state:
             raise RobotError(f"{self.name} fills only a state that it allocated itself")
         self.body.refresh()
+        self.body.look()
         self._stamp[0] = self._clock.now_ns()
 
     def command(self, command: JointCommand) -> None:
@@ -161,6 +163,7 @@ class SimRobot(Closes):
     def close(self) -> None:
         """See `Robot.close`."""
         self.damp()
+        self.body.close()
         self.sim.close()
 
 

@@ -12,25 +12,29 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from edgert.closing import Closes
+from edgert.contract.senses import Sense
 from edgert.contract.state import RobotState, Source
 from edgert.sim.kinematics import BodyPoses, body_id
 from edgert.sim.protocol import Floats, Mask, Sim
 from edgert.sim.scene import Scene, base_points, sensor_slices
+from edgert.sim.senses import Senses, scanned_bodies
 
 
-class SimBody:
+class SimBody(Closes):
     """State and actuation of the body of `scene` in every world of `sim`.
 
     Args:
         sim: the worlds.
         scene: that they are made of.
         bodies: whose poses the state tells too, by name; "" is the base.
+        senses: what the body sees of its surroundings.
 
     Raises:
-        RobotError: the scene has no such body.
+        RobotError: the scene has no such body, or nothing to be seen.
     """
 
-    def __init__(self, sim: Sim, scene: Scene, bodies: Sequence[str] = ()) -> None:
+    def __init__(self, sim: Sim, scene: Scene, bodies: Sequence[str] = (), senses: Sequence[Sense] = ()) -> None:
         self.sim = sim
         self.scene = scene
         qpos, qvel, sensordata, torque = (sim.view(name) for name in ("qpos", "qvel", "sensordata", "qfrc_actuator"))
@@ -47,9 +51,13 @@ class SimBody:
                 "base_lin_vel": qvel[:, dof : dof + 3],
                 "base_ang_vel": qvel[:, dof + 3 : dof + 6],
             }
+        bodies = tuple(dict.fromkeys((*bodies, *scanned_bodies(scene, senses))))
         hanging = [name for name in bodies if scene.base is None or body_id(scene, name) != body_id(scene, "")]
         self._poses = BodyPoses(scene, qpos, hanging)
         carried = [name for name in bodies if name not in hanging]
+        pos = self._poses.pos | dict.fromkeys(carried, base.get("base_pos"))
+        quat = self._poses.quat | dict.fromkeys(carried, base.get("base_quat"))
+        self._senses = Senses(scene, senses, pos, quat)
         self.state = RobotState(
             joint_names=scene.joints,
             joint_pos=joint_pos,
@@ -57,8 +65,9 @@ class SimBody:
             joint_torque=joint_torque,
             sensors={name: sensordata[:, where] for name, where in sensor_slices(scene.model).items()},
             points=base_points(scene),
-            body_pos=self._poses.pos | dict.fromkeys(carried, base.get("base_pos")),
-            body_quat=self._poses.quat | dict.fromkeys(carried, base.get("base_quat")),
+            body_pos=pos,
+            body_quat=quat,
+            senses=self._senses.values,
             sources=_sources(scene),
             **base,
         )
@@ -79,6 +88,14 @@ class SimBody:
         for source, index, gathered in self._gathers:
             np.take(source, index, axis=1, out=gathered, mode="clip")  # "raise" would copy twice
         self._poses.refresh()
+
+    def look(self, mask: Mask | None = None) -> None:
+        """Bring what the body sees of its surroundings up to date, after `refresh`, in the worlds of the mask."""
+        self._senses.look(mask)
+
+    def close(self) -> None:
+        """Release what the senses need; the simulation belongs to whoever made it."""
+        self._senses.close()
 
     def settle(self, mask: Mask | None = None) -> None:
         """Fill the actuators' delay lines of the worlds of the mask with their present controls."""

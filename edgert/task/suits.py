@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from edgert.contract.observe import check_state
+from edgert.contract.senses import senses_of
 from edgert.contract.spec import Contract
 from edgert.errors import EdgertError
 from edgert.policy.doubts import Doubt
@@ -39,10 +40,11 @@ def doubts_of(contract: Contract, place: Place) -> Iterator[Doubt]:
         physics_steps(contract.control_hz, scene)
     except EdgertError as error:
         yield Doubt("control_hz", str(error))
-    body = SimBody(BatchSim(scene.model, 1, 1), scene)
     for name, spec in contract.inputs.items():
         try:
-            check_state(_only(contract, name), body.state, f"scene {scene.path}")
+            own = _only(contract, name)
+            with BatchSim(scene.model, 1, 1) as sim, SimBody(sim, scene, senses=senses_of(own)) as body:
+                check_state(own, body.state, f"scene {scene.path}")
         except EdgertError as error:
             yield Doubt(f"inputs.{name}.terms", f"{error} ({spec.sizes()})")
     yield from _poses(contract, scene)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from edgert.closing import Closes
 from edgert.contract.motion import Motion, MotionPlayer, check_motion, tracked_bodies
 from edgert.contract.observe import check_state, make_term_inputs
+from edgert.contract.senses import senses_of
 from edgert.contract.terms import advance_phase, gravity_in_body, rotate_to_body
 from edgert.errors import ContractError, RobotError
 from edgert.sim.batch import MAX_WORLDS, BatchSim, check_count, check_memory, world_bytes
@@ -76,7 +77,7 @@ class Worlds(Closes):
         noise = noise_scale(contract, self.randomise.noise)
         _check_size(nworld, self.scene, self.randomise, noise)
         self.sim = BatchSim(self.scene.model, nworld, nthread)
-        self.body = SimBody(self.sim, self.scene, tracked_bodies(contract))
+        self.body = SimBody(self.sim, self.scene, tracked_bodies(contract), senses_of(contract))
         self.motion = in_scene(motion, contract, self.scene)
         check_motion(contract, self.motion)
         self._player = None if self.motion is None else MotionPlayer(self.motion, self.body.state, nworld)
@@ -210,6 +211,7 @@ class Worlds(Closes):
         """Each input of the policy in the worlds of the mask (None: all), with noise if the task has some."""
         if self._player is not None:
             self._player.refresh()
+        self.body.look(mask)
         return self._observations(mask, lost=bool(self.terminated.any()))
 
     def resample(self, mask: Mask | None = None) -> None:
@@ -253,6 +255,7 @@ class Worlds(Closes):
 
     def close(self) -> None:
         """Release the simulation."""
+        self.body.close()
         self.sim.close()
 
     def _steps_of(self, seconds: float) -> int:

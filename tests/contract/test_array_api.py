@@ -18,7 +18,8 @@ FAR = strict.Device("device1")
 """Not the default device of the strict namespace: an array that lands on the wrong one fails to combine."""
 
 SCALED = [
-    {**term, "scale": 0.3, "offset": -0.1, "clip": [-0.5, 0.4], "index": [0]} for term in TERMS_OF_EVERY_KIND.values()
+    {**term, "scale": 0.3, "offset": -0.1, "clip": [-0.5, 0.4]} | ({} if term["name"] == "camera" else {"index": [0]})
+    for term in TERMS_OF_EVERY_KIND.values()
 ]
 
 

@@ -11,6 +11,7 @@ from contract_examples import contract, document, documents
 from hypothesis import given, settings
 
 from edgert.contract import CommandSpec, Contract, PhaseSpec, overlay, parse_contract
+from edgert.contract.senses import HeightScan, Picture
 from edgert.contract.spec import MotionSpec, NetworkSpec
 from edgert.tables import read_json, read_toml
 
@@ -106,6 +107,7 @@ def term_changed(spec: Contract, **changes: Any) -> Contract:
     return dataclasses.replace(spec, inputs={"obs": changed})
 
 
+PICTURE = Picture(camera="front", image="gray", height=2, width=2)
 MOTION = MotionSpec(file="walk.npz")
 NETWORKS = (NetworkSpec(name="policy"),)
 PHASE = PhaseSpec(hz=1.5, offsets_rad=(0.0, 3.0), still_rad=3.0, still_below=0.05)
@@ -169,7 +171,21 @@ CHANGES: dict[str, Any] = {
             "value": (1.0,),
             "of": "latent",
             "previous": True,
+            "sense": HeightScan(),
         }.items()
+    },
+    **{
+        f"scan.{name}": lambda spec, name=name, value=value: term_changed(spec, sense=HeightScan(**{name: value}))
+        for name, value in {
+            **{"size": (1.6, 1.2), "resolution": 0.2, "ordering": "yx", "height_offset": 0.0},
+            **{"above": 1.0, "miss": 2.0, "body": "shin"},
+        }.items()
+    },
+    **{
+        f"picture.{name}": lambda spec, name=name, value=value: term_changed(
+            spec, sense=dataclasses.replace(PICTURE, **{name: value})
+        )
+        for name, value in {"camera": "back", "image": "depth", "height": 3, "width": 3}.items()
     },
     **{
         f"motion.{name}": lambda spec, name=name, value=value: dataclasses.replace(
@@ -227,6 +243,8 @@ def test_the_changes_reach_every_field_of_every_part():
         "phase.": set(spec.phase.__dataclass_fields__),
         "motion.": set(MOTION.__dataclass_fields__),
         "network.": set(NETWORKS[0].__dataclass_fields__) - {"file", "inputs"},  # which name inputs of the contract
+        "scan.": set(HeightScan.__dataclass_fields__),
+        "picture.": set(PICTURE.__dataclass_fields__),
         "term.": set(spec.inputs["obs"].terms[0].__dataclass_fields__),
     }
     assert {prefix + name for prefix, names in parts.items() for name in names} <= set(CHANGES)

@@ -300,11 +300,11 @@ def test_a_schema_of_the_far_future_is_newer_too():
 def test_an_unknown_term_is_refused_with_the_place_and_the_valid_ones():
     assert refusal(changed(TERM, "joint_poss"), UnknownNameError) == (
         "policy.toml: key 'inputs.obs.terms[0].name' is no observation term: found 'joint_poss', expected one of "
-        "base_ang_vel, base_euler, base_height, base_lin_vel, base_pos, base_quat, command, constant, cos_phase, "
-        "ee_pos, foot_contact, goal_pos, imu_ang_vel, imu_lin_acc, imu_quat, joint_angle, joint_cos, joint_pos, "
-        "joint_sin, joint_torque, joint_vel, last_action, motion_anchor_ori_b, motion_anchor_pos_b, motion_command, "
-        "motion_joint_pos, motion_joint_vel, motion_phase, network_output, phase, projected_gravity, sin_phase, "
-        "step_count, time_step"
+        "base_ang_vel, base_euler, base_height, base_lin_vel, base_pos, base_quat, camera, command, constant, "
+        "cos_phase, ee_pos, foot_contact, goal_pos, height_scan, imu_ang_vel, imu_lin_acc, imu_quat, "
+        "joint_angle, joint_cos, joint_pos, joint_sin, joint_torque, joint_vel, last_action, "
+        "motion_anchor_ori_b, motion_anchor_pos_b, motion_command, motion_joint_pos, motion_joint_vel, "
+        "motion_phase, network_output, phase, projected_gravity, sin_phase, step_count, time_step"
     )
 
 

@@ -188,6 +188,44 @@ def test_the_rate_may_stand_in_parts() -> None:
     assert "control_hz" not in ISAAC_LAB.read(evidence(changed("scene", value=None))).document
 
 
+GRID = "height_scan around the base of 1.6 × 1 m, 0.1 m apart, less 0.5 m"
+
+
+def test_a_scan_of_the_usual_size_is_on_the_usual_grid() -> None:
+    scan = term("height_scan", 187, overloads={"clip": [-1.0, 1.0]})
+    reading = ISAAC_LAB.read(evidence(changed("observations", "policy", value=[scan])))
+    assert reading.document["inputs"]["obs"]["terms"] == [
+        {"name": "height_scan", "history": 1, "clip": [-1.0, 1.0], "clip_first": True, "dim": 187}
+    ]
+    assert reading.notes == (f"input 'obs': assumed: {GRID}",)
+    assert reading.sources == {"inputs.obs.terms": f"{FILE}; assumed: {GRID}"}
+
+
+def test_a_scan_of_another_size_is_asked_for() -> None:
+    reading = ISAAC_LAB.read(evidence(changed("observations", "policy", value=[term("height_scan", 121)])))
+    assert reading.document["inputs"] == {}
+    assert reading.reasons == {
+        "inputs.obs.terms": f"{FILE} has a height_scan of 121 points, and does not tell their grid"
+    }
+
+
+def test_numbers_that_are_left_out_and_are_just_those_of_a_scan_are_assumed_to_be_one() -> None:
+    """Isaac Lab writes no descriptor for it; its rough-terrain tasks have it at the end, within 1 m."""
+    reading = ISAAC_LAB.read(evidence(inputs={"obs": (1, 26 + 187)}))
+    document = reading.document | {"action": {**reading.document["action"], "output": "actions"}}
+    spec = parse_contract(document, FILE).inputs["obs"]
+    assert (spec.dim, spec.terms[-1].name, spec.terms[-1].clip) == (213, "height_scan", (-1.0, 1.0))
+    note = f"assumed: the 187 numbers that {FILE} leaves out are a {GRID}, within ±1 m, at the end"
+    assert reading.notes == (f"input 'obs': {note}",)
+    assert reading.sources["inputs.obs.terms"].endswith(f"as Isaac Lab takes it; {note}")
+    assert ISAAC_LAB.read(evidence(inputs={"obs": (1, 26 + 186)})).notes == ()
+
+
+def test_images_are_no_groups_of_terms() -> None:
+    reading = ISAAC_LAB.read(evidence(inputs={"obs": (1, 26), "camera": (1, 1, 48, 64)}))
+    assert list(reading.document["inputs"]) == ["obs"]
+
+
 OBSERVED = ("observations", "policy", 0)
 
 
@@ -195,8 +233,8 @@ OBSERVED = ("observations", "policy", 0)
     ("document", "text"),
     [
         (
-            changed(*OBSERVED, value=term("height_scan", 187)),
-            f"{FILE}: observation 'height_scan' is not supported: found it needs a scan of the ground, expected one of",
+            changed(*OBSERVED, value=term("image", 187)),
+            f"{FILE}: observation 'image' is not supported: found it needs a camera, expected one of",
         ),
         (changed(*OBSERVED, value=term("my_term", 3)), "observation 'my_term' is not supported: found unknown"),
         (
