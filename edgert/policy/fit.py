@@ -13,7 +13,7 @@ from typing import Any, Final
 from edgert.contract.spec import Contract, InputSpec
 from edgert.errors import ContractError, EdgertError, UnsupportedError
 from edgert.policy.model import PolicyFile
-from edgert.policy.refusals import check_operators
+from edgert.policy.refusals import check_memory, check_operators
 
 Shape = tuple[int | str | None, ...]
 
@@ -111,16 +111,20 @@ def check_fit(contract: Contract, file: PolicyFile, networks: Mapping[str, Polic
             _check_inputs(
                 {name: contract.inputs[network.key(name)] for name in network.inputs}, contract, networks[network.name]
             )
-    if contract.networks or len(contract.action.outputs) > 1:
-        return
-    output, joints = contract.action.outputs[0], len(contract.action.joints)
-    shape = file.output_shapes.get(output, ())
-    size = shape[-1] if shape else None
-    if isinstance(size, int) and len(shape) == 2 and size != joints and "float" in file.dtypes[output]:
+    _check_action(contract, file)
+
+
+def _check_action(contract: Contract, file: PolicyFile) -> None:
+    """The outputs of MODEL side by side, where it declares the size of each."""
+    outputs, joints = contract.action.outputs, len(contract.action.joints)
+    shapes = [file.output_shapes.get(name, ()) for name in outputs if "float" in file.dtypes.get(name, "")]
+    sizes = [shape[1] for shape in shapes if len(shape) == 2]
+    numbers = [size for size in sizes if isinstance(size, int)]
+    if not contract.networks and len(numbers) == len(outputs) and sum(numbers) != joints:
         raise ContractError(
-            f"output '{output}' of policy {file.path} has another size than the contract's action",
+            f"output '{', '.join(outputs)}' of policy {file.path} has another size than the contract's action",
             found=f"{joints} joints in the contract",
-            expected=f"{size}, as the model gives",
+            expected=f"{' + '.join(map(str, numbers))}, as the model gives",
             hint=_stale(
                 contract,
                 ("action.joints", "joints.names"),
@@ -141,13 +145,8 @@ def _check_inputs(inputs: Mapping[str, InputSpec], contract: Contract, file: Pol
                 expected=f"{size}, as the model takes",
                 hint=_stale(contract, (f"inputs.{name}.terms",), "Add, remove or resize terms in policy.toml"),
             )
-    if file.forgetful and not any(spec.history > 1 for spec in inputs.values()):
-        raise UnsupportedError(
-            f"policy {file.path} has a memory that it loses at every control tick",
-            found=f"{', '.join(file.forgetful[:3])}, whose state begins anew at every run",
-            expected="its state as an input and as an output (h_in, h_out), or an observation with a history",
-            hint="Export it with its states; rsl_rl's exporter does",
-        )
+    if not any(spec.history > 1 for spec in inputs.values()):
+        check_memory(file)
 
 
 def _stale(contract: Contract, fields: tuple[str, ...], otherwise: str) -> str:

@@ -6,6 +6,7 @@ once, so that one look at policy.toml mends them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ ASSUMED_HZ: Final = 50.0
 """Control rate of a policy that does not say its own: that of nearly every published one."""
 MAX_KP: Final = 1e5
 """N·m/rad: above, a gain is a mistake of units or a placeholder for "stiff"."""
+_OF_NETWORK: Final = re.compile(r"latent|embed|encod|estimat")
+"""Inputs that another network feeds, by their names."""
 _JOINT_FACTS: Final = {
     "names": "the joints in the policy's order",
     "default_pos": "the default pose, rad",
@@ -134,7 +137,9 @@ def _unfed(document: Mapping[str, Any], file: PolicyFile, fed: set[Any], where: 
     for name, shape in file.input_shapes.items():
         spec = None if name in fed else _table(inputs, name)
         if spec is not None and "terms" not in spec:
-            yield Missing(f"{where}inputs.{toml_key(name)}.terms", f"what its {_count(shape)} are, in their order")
+            whose = "; those of another network need [[network]]" if _OF_NETWORK.search(name.lower()) else ""
+            what = f"what its {_count(shape)} are, in their order{whose}"
+            yield Missing(f"{where}inputs.{toml_key(name)}.terms", what)
 
 
 def check_plausible(contract: Contract, file: PolicyFile) -> None:

@@ -27,6 +27,21 @@ def check_operators(file: PolicyFile) -> None:
         )
 
 
+def check_memory(file: PolicyFile) -> None:
+    """Refuse a network whose recurrent state begins anew at every run, and that sees no more than one tick.
+
+    Raises:
+        UnsupportedError: naming its nodes.
+    """
+    if file.forgetful:
+        raise UnsupportedError(
+            f"policy {file.path} has a memory that it loses at every control tick",
+            found=f"{', '.join(file.forgetful[:3])}, whose state begins anew at every run",
+            expected="its state as an input and as an output (h_in, h_out), or an observation with a history",
+            hint="Export it with its states; rsl_rl's exporter does",
+        )
+
+
 def refused_by_runtime(file: PolicyFile, error: Exception, version: str) -> EdgertError:
     """What to raise for a model that ONNX Runtime of this version refuses with `error`."""
     text = str(error)

@@ -6,6 +6,7 @@ from typing import Final
 
 from edgert.errors import ContractError
 from edgert.policy import OnnxModel, OnnxNetwork
+from edgert.policy.refusals import check_memory
 from edgert.rollout.gym_worlds import Array, GymWorlds
 
 ACTION_NAMES: Final = ("action", "actions")
@@ -34,6 +35,7 @@ def fit(
         )
     (entry,) = model.inputs.values()
     model.check_rank(entry.name)
+    check_memory(model.file)
     if model.width(entry.name) not in (None, worlds.dim):
         raise ContractError(
             f"input '{entry.name}' of policy {path} has another size than an observation of '{worlds.name}'",

@@ -213,3 +213,23 @@ def test_a_newer_ir_version_is_refused_with_the_one_that_is_supported(tmp_path):
     )
     with pytest.raises(UnsupportedError, match=text):
         OnnxPolicy(load_policy(path))
+
+
+def test_several_outputs_are_counted_together(tmp_path):
+    document = quadruped_document()
+    document["action"]["output"] = ["legs", "feet"]
+    path = named(tmp_path, outputs={"legs": 8, "feet": 5})
+    model = onnx.load_model(path)
+    model.metadata_props.add(key="edgert.contract", value=json.dumps(document))
+    assert "output 'legs, feet' of policy M has another size than the contract's action: found 12 joints in the " in (
+        text := refusal(save(model, path))
+    )
+    assert "expected 8 + 5, as the model gives" in text
+
+
+def test_an_input_of_another_network_is_told(tmp_path):
+    text = refusal(named(tmp_path, outputs={"actions": 12}, inputs={"latent": [1, 16]}))
+    assert (
+        "inputs.latent.terms (what its 16 numbers are, in their order; those of another network need [[network]])"
+        in text
+    )

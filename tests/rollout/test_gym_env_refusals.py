@@ -13,7 +13,8 @@ import pytest
 from gym_examples import DIM, DISABLED, NACT, POINT, Failing, Point, linear, register, spaced, vector
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
-from onnx import TensorProto
+from onnx import TensorProto, helper, numpy_helper
+from support import finished, save
 
 from edgert.errors import ContractError, EdgertError, UnknownNameError, UnsupportedError
 from edgert.rollout.gym_env import EnvRun, EnvSession, run_env
@@ -314,3 +315,24 @@ def test_unknown_device_and_model(tmp_path: Path) -> None:
     assert refused(linear(tmp_path), UnknownNameError, device="tpu:0").startswith("unknown device 'tpu:0'")
     with pytest.raises(UnknownNameError, match=r"no policy 'hexapod': expected an \.onnx file, or .*quadruped"):
         run_env(EnvRun(env_id=POINT, model="hexapod"))
+
+
+def test_a_memory_that_does_not_last(tmp_path: Path) -> None:
+    weights = {"w": (1, 24, DIM), "r": (1, 24, 8), "head": (8, NACT)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Unsqueeze", ["obs", "zero"], ["x"]),
+            helper.make_node("GRU", ["x", "w", "r"], ["", "last"], hidden_size=8),
+            helper.make_node("Squeeze", ["last", "zero"], ["y"]),
+            helper.make_node("MatMul", ["y", "head"], ["actions"]),
+        ],
+        "policy",
+        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, ["batch", DIM])],
+        [helper.make_tensor_value_info("actions", TensorProto.FLOAT, ["batch", NACT])],
+        [
+            numpy_helper.from_array(np.array([0]), "zero"),
+            *(numpy_helper.from_array(np.zeros(shape, np.float32), name) for name, shape in weights.items()),
+        ],
+    )
+    path = save(finished(graph, None), tmp_path / "policy.onnx")
+    assert refused(path).startswith("policy FILE has a memory that it loses at every control tick: found GRU, whose")
