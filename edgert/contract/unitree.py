@@ -143,7 +143,7 @@ def _body(found: Evidence, table: Table) -> _Body:
     held = [
         motor
         for motor in motors.joints
-        if motor not in order and motor < len(gains["stiffness"]) and gains["stiffness"][motor] > 0.0
+        if motor not in order and motor in listed and gains["stiffness"][listed[motor]] > 0.0
     ]
     driven = [*order, *held]
     sources, notes = {"joints.names": motors.source} if motors.joints else {}, [motors.note]

@@ -124,18 +124,20 @@ def test_motors_of_a_known_robot_are_those_of_its_sdk() -> None:
     assert reading.sources["joints.names"] == "the SDK's motors of Unitree quadrupeds"
 
 
-def test_missing_motors_may_be_left_out_of_the_gains() -> None:
+@pytest.mark.parametrize("whole", [False, True], ids=["a robot of 23 joints", "one of 29"])
+def test_missing_motors_may_be_left_out_of_the_gains(whole: bool) -> None:
     """A G1 of 23 joints has numbers up to 26, and 23 gains."""
     legs_and_waist = [*range(13)]
     arms = [15, 16, 17, 18, 19, 22, 23, 24, 25, 26]
     order = [*reversed(legs_and_waist), *arms]
     robot = SDK_ORDERS["Unitree G1"]
-    joints = tuple(robot[motor] for motor in legs_and_waist + arms)
+    joints = tuple(robot if whole else (robot[motor] for motor in legs_and_waist + arms))
     document = quadruped(
         joint_ids_map=order, stiffness=[1.0 + i for i in range(23)], damping=[1.0] * 23, default_joint_pos=[0.0] * 23
     )
     read = UNITREE.read(evidence(document, joints=joints)).document["joints"]
     assert read["names"][0] == "waist_yaw_joint"
+    assert len(read["names"]) == 23  # the scene holds the others, of which the file knows nothing
     assert dict(zip(read["names"], read["kp"], strict=True))["left_shoulder_pitch_joint"] == 14.0
     assert dict(zip(read["names"], read["kp"], strict=True))["right_wrist_roll_joint"] == 23.0
 
