@@ -35,6 +35,7 @@ def embed(
       edgert policy embed exported/policy.onnx --sim g1.xml -o walk.onnx
     """  # noqa: D301  # \b is click's mark for lines to keep
     from edgert.contract.formats import NO_BODY
+    from edgert.policy.companions import digested
     from edgert.policy.embed import embed as embed_contract
     from edgert.policy.load import load_policy
     from edgert.policy.model import read_policy
@@ -59,7 +60,7 @@ def embed(
         "written": result.written,
         "copied": list(result.copied),
         "contract_sha256": loaded.contract.sha256(),
-        "policy_sha256": read_policy(path).sha256,
+        "policy_sha256": digested(read_policy(path), loaded.networks).sha256,
         "contract_sources": list(loaded.sources),
         "assumed": [
             {"field": field, "source": source}

@@ -11,12 +11,15 @@ import click
 from edgert.cli.completion import complete_models, complete_sims
 from edgert.cli.main import HELP_NAMES, say, write
 from edgert.cli.running import contract_option, format_option, json_option, path_of
+from edgert.errors import EdgertError
 
 if TYPE_CHECKING:
     from edgert.contract.spec import Contract
     from edgert.policy.facts import Facts
     from edgert.task.place import Place
 
+_OF_NETWORK = ("path", "policy_sha256", "size_bytes", "inputs", "outputs", "parameters")
+"""What is told of each further network."""
 _NAMED = 3
 """Names of a list that are shown before only its ends are."""
 
@@ -41,6 +44,7 @@ def inspect(model: str, contract: str | None, sim: str | None, wanted: str | Non
       edgert policy inspect their.onnx --sim their_robot.xml --contract policy.toml
     """  # noqa: D301  # \b is click's mark for lines to keep
     from edgert.contract.formats import NO_BODY
+    from edgert.policy.companions import digested
     from edgert.policy.describe import describe_model
     from edgert.policy.facts import read_facts
     from edgert.policy.load import locate
@@ -51,18 +55,33 @@ def inspect(model: str, contract: str | None, sim: str | None, wanted: str | Non
 
         place = place_of(sim)
     facts = read_facts(locate(model), path_of(contract), NO_BODY if place is None else place.body, wanted)
-    for note in facts.notes:
-        say(note)
     meant, report = _meaning(facts, place)
-    write(describe_model(facts.file) | report, as_json, lambda shown: _text(shown, meant))
+    for note in report["notes"]:
+        say(note)
+    model_report = describe_model(digested(facts.file, facts.networks))
+    model_report["networks"] = [
+        {"name": name, **{key: value for key, value in describe_model(each).items() if key in _OF_NETWORK}}
+        for name, each in facts.networks.items()
+    ]
+    write(model_report | report, as_json, lambda shown: _text(shown, meant))
 
 
 def _meaning(facts: Facts, place: Place | None) -> tuple[Contract | None, dict[str, Any]]:
     """The contract, if it is complete, and what there is to report of it."""
     from edgert.policy.doubts import doubts
     from edgert.policy.fields import contract_fields
+    from edgert.policy.motion import make_motion
+    from edgert.policy.motion_file import read_track
 
     contract, unfit = facts.judged()
+    notes = list(facts.notes)
+    if contract is not None and contract.motion is not None and contract.motion.file:
+        try:
+            notes += make_motion(
+                read_track(facts.file.path, contract.motion, contract), contract.motion, contract
+            ).notes
+        except EdgertError as error:
+            unfit = (*unfit, error)
     missing = facts.refusal()
     doubtful = [] if contract is None else list(doubts(contract, facts.document))
     if contract is not None and place is not None:
@@ -82,7 +101,7 @@ def _meaning(facts: Facts, place: Place | None) -> tuple[Contract | None, dict[s
         "assumed": [{"field": each.name, "source": each.source} for each in fields if each.state == "assumed"],
         "doubtful": [asdict(doubt) for doubt in doubtful],
         "unfit": [str(error) for error in unfit],
-        "notes": list(facts.notes),
+        "notes": notes,
     }
 
 
@@ -158,6 +177,12 @@ def _model(report: dict[str, Any]) -> str:
     )
     keys = ", ".join(f"{entry['key']} ({entry['characters']} characters)" for entry in report["metadata"])
     rows.append(("metadata", f"{keys or 'none'}{more('metadata')}"))
+    for each in report["networks"]:
+        takes, gives = (
+            ", ".join(f"{entry['name']}{_shape(entry['shape'])}" for entry in each[kind])
+            for kind in ("inputs", "outputs")
+        )
+        rows.append(("also", f"{each['name']}: {each['path']}, {takes} → {gives}"))
     return rendered(facts(rows))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +49,13 @@ def read_companions(
         if pairs and "recurrent" not in entries[number]:
             entries[number] = {**entries[number], "recurrent": pairs}
     return ({**document, "network": entries} if entries else dict(document)), files, tuple(broken)
+
+
+def digested(file: PolicyFile, networks: Mapping[str, PolicyFile]) -> PolicyFile:
+    """The model with the digest of all networks of the policy."""
+    if not networks:
+        return file
+    digest = hashlib.sha256(file.sha256.encode())
+    for name, network in sorted(networks.items()):
+        digest.update(f"\0{name}\0{network.sha256}".encode())
+    return replace(file, sha256=digest.hexdigest())

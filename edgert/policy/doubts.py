@@ -56,7 +56,9 @@ def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _says_point(stated: Mapping[str, Any]) -> bool:
     """Whether every base velocity of a document has its reference point."""
-    for spec in _table(stated, "inputs").values():
+    networks = stated.get("network")
+    parts = [stated, *(part for part in (networks if isinstance(networks, list) else ()) if isinstance(part, Mapping))]
+    for spec in (spec for part in parts for spec in _table(part, "inputs").values()):
         for term in spec.get("terms", ()) if isinstance(spec, Mapping) else ():
             name = term.get("name") if isinstance(term, Mapping) else term
             if name == "base_lin_vel" and not (isinstance(term, Mapping) and "point" in term):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgert import assets, catalog
@@ -13,6 +12,7 @@ from edgert.contract.formats import NO_BODY, Body
 from edgert.contract.spec import Contract
 from edgert.errors import UnknownNameError
 from edgert.files import beside, is_path
+from edgert.policy.companions import digested
 from edgert.policy.facts import read_facts
 from edgert.policy.model import PolicyFile, read_policy
 
@@ -82,7 +82,7 @@ def load_policy(
     facts = read_facts(locate(model) if isinstance(model, str) else model, contract_path, body, wanted)
     return LoadedPolicy(
         contract=facts.contract(),
-        file=_digested(facts.file, facts.networks),
+        file=digested(facts.file, facts.networks),
         overrides=facts.overrides,
         sources=facts.sources,
         notes=facts.notes,
@@ -98,14 +98,4 @@ def load_as(path: Path, contract: Contract) -> LoadedPolicy:
     """
     file = read_policy(path)
     networks = {each.name: read_policy(beside(path, each.file, "network")) for each in contract.networks if each.file}
-    return LoadedPolicy(file=_digested(file, networks), contract=contract, overrides=(), sources=(), networks=networks)
-
-
-def _digested(file: PolicyFile, networks: Mapping[str, PolicyFile]) -> PolicyFile:
-    """The model with the digest of all networks of the policy."""
-    if not networks:
-        return file
-    digest = hashlib.sha256(file.sha256.encode())
-    for name, network in sorted(networks.items()):
-        digest.update(f"\0{name}\0{network.sha256}".encode())
-    return replace(file, sha256=digest.hexdigest())
+    return LoadedPolicy(file=digested(file, networks), contract=contract, overrides=(), sources=(), networks=networks)

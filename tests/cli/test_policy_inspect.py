@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from support import linear_model, quadruped_document, save
 
 from edgert.cli.main import run
+from edgert.policy import load_policy
 
 
 def inspected(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -162,3 +163,36 @@ def test_what_run_would_refuse_is_listed(capsys, tmp_path):
     assert run(["policy", "inspect", path]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert any(line.startswith(f"unfit policy {path} needs custom operators: found acme:Gemm") for line in lines)
+
+
+def test_further_networks_and_a_motion_are_looked_at(capsys, tmp_path):
+    encoder = linear_model(dim=2, nact=2)
+    encoder.graph.output[0].name = encoder.graph.node[0].output[0] = "latent"
+    save(encoder, tmp_path / "encoder.onnx")
+    latent = {"name": "network_output", "of": "encoder.latent", "dim": 2}
+    document = {
+        "schema": 1,
+        "control_hz": 50.0,
+        "joints": {"names": ["hip", "knee"], "default_pos": 0.0, "kp": [20.0, 0.0], "kd": 0.5},
+        "network": [{"name": "encoder", "file": "encoder.onnx", "inputs": {"obs": {"terms": ["joint_pos"]}}}],
+        "inputs": {"obs": {"terms": ["base_ang_vel", latent, "motion_joint_pos"]}},
+        "action": {"output": "actions", "scale": 0.5, "kind": ["position", "torque"]},
+        "motion": {"file": "walk.csv", "hz": 50.0},
+    }
+    path = save(linear_model(dim=7, nact=2, document=document), tmp_path / "policy.onnx")
+    report = inspected(capsys, str(path))
+    assert report["policy_sha256"] == load_policy(path).file.sha256
+    (network,) = report["networks"]
+    assert (network["name"], network["path"]) == ("encoder", str(tmp_path / "encoder.onnx"))
+    assert network["outputs"] == [{"name": "latent", "shape": ["batch", 2], "dtype": "float32"}]
+    (reason,) = report["unfit"]
+    assert reason.startswith(f"cannot read motion file {tmp_path / 'walk.csv'}")
+    (tmp_path / "walk.csv").write_text("0,0,0,0,0,0,1,0.1,0.2\n" * 10)
+    report = inspected(capsys, str(path))
+    assert report["unfit"] == []
+    assert run(["policy", "inspect", str(path)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"also encoder: {tmp_path / 'encoder.onnx'}, obs[batch, 2] → latent[batch, 2]" in lines
+    assert any(line.startswith("network encoder, policy ") or line.startswith("network encoder ") for line in lines)
+    (tmp_path / "encoder.onnx").unlink()
+    assert inspected(capsys, str(path))["unfit"][0].startswith(f"cannot read policy {tmp_path / 'encoder.onnx'}")
