@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from contract_examples import documents
@@ -15,9 +16,14 @@ from hypothesis import strategies as st
 from support import linear_model, quadruped_document, save
 
 from edgert.contract import parse_contract
+from edgert.contract.document import fields_of
+from edgert.contract.formats import NO_BODY
 from edgert.errors import ContractError, EdgertError, IntegrityError
 from edgert.policy import OnnxPolicy, load_policy
+from edgert.policy.doubts import doubts
 from edgert.policy.embed import embed, with_contract
+from edgert.policy.facts import read_facts
+from edgert.policy.fields import contract_fields
 from edgert.policy.judge import MissingFactsError
 
 
@@ -257,9 +263,11 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents())
-def test_any_contract_survives(tmp_path_factory, document):
+def test_any_contract_survives_and_runs_as_before(tmp_path_factory, document):
     contract = parse_contract(document, "test")
-    model = linear_model(dim=contract.inputs["obs"].dim, nact=2)
+    assume(contract.action.outputs[0] not in ("obs", "w", "b"))
+    weight = np.random.default_rng(0).normal(size=(contract.inputs["obs"].dim, 2))
+    model = linear_model(dim=len(weight), nact=2, weight=weight, bias=0.25)
     model.graph.output[0].name = model.graph.node[0].output[0] = contract.action.outputs[0]
     folder = tmp_path_factory.mktemp("embed")
     path = save(model, folder / "policy.onnx")
@@ -272,7 +280,19 @@ def test_any_contract_survives(tmp_path_factory, document):
     assert loaded.contract.sha256() == contract.sha256()
     embed(loaded, folder / "again.onnx")
     assert (folder / "again.onnx").read_bytes() == path.read_bytes()
-    assert load_policy(folder / "again.onnx").contract.to_document() == contract.to_document()
+    again = load_policy(folder / "again.onnx")
+    assert again.contract.to_document() == contract.to_document()
+    rows = contract_fields(read_facts(folder / "again.onnx", None, NO_BODY, None), again.contract, doubts(contract, {}))
+    assert {row.name for row in rows if row.state != "doubtful"} <= {*fields_of(contract.to_document())}
+    actions = []
+    for each in (loaded, again):
+        with OnnxPolicy(each) as policy:
+            policy.obs["obs"][:] = np.linspace(-1.0, 1.0, len(weight))
+            policy.action[:] = np.nan
+            policy.act(policy.obs, policy.out)
+            actions.append(policy.action.tolist())
+    assert actions[0] == actions[1]
+    np.testing.assert_allclose(actions[0][0], np.linspace(-1.0, 1.0, len(weight)) @ weight + 0.25, rtol=1e-4, atol=1e-4)
 
 
 WHOLE = with_contract(linear_model().SerializeToString(), parse_contract(quadruped_document(), "test"))
