@@ -11,12 +11,12 @@ from dataclasses import dataclass, fields
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
-import numpy as np
-import numpy.typing as npt
-
 from edgert.tables import Table
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from edgert.contract.spec import Contract
 
 Ordering = Literal["xy", "yx"]
@@ -73,6 +73,8 @@ class HeightScan:
 
     def points(self) -> npt.NDArray[np.float64]:
         """(dim, 2) x and y of each point from the body, m, in the body's heading."""
+        import numpy as np  # here, as a contract is read without it
+
         (nx, ny), (length, width) = self.counts, self.size
         x, y = np.arange(nx) * self.resolution - length / 2, np.arange(ny) * self.resolution - width / 2
         grids = np.meshgrid(x, y, indexing="xy" if self.ordering == "xy" else "ij")
