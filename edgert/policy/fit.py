@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from edgert.contract.spec import Contract, InputSpec
 from edgert.errors import ContractError, EdgertError, UnsupportedError
-from edgert.policy.model import PolicyFile
+from edgert.policy.model import IMAGE_AXES, PolicyFile, numbers_of
 from edgert.policy.refusals import check_memory, check_operators
 
 Shape = tuple[int | str | None, ...]
@@ -65,10 +65,11 @@ def _inputs(document: Mapping[str, Any], file: PolicyFile, where: str) -> Iterat
                 expected=f"an output such as '{output if output != name else f'{name}_out'}'",
                 hint="Export it with its state as an output, or name that output in [recurrent] of policy.toml",
             )
-        elif len(shape) > 2:
-            images = ": images, for which there are no terms" if len(shape) == 4 else ""
+        elif len(shape) not in (0, 1, 2, IMAGE_AXES):
             yield ContractError(
-                f"input '{name}' of {where} has {len(shape)} axes{images}", found=_text(shape), expected="[batch, size]"
+                f"input '{name}' of {where} has {len(shape)} axes",
+                found=_text(shape),
+                expected="[batch, size], or [batch, channels, rows, columns] of an image",
             )
 
 
@@ -136,9 +137,8 @@ def _check_action(contract: Contract, file: PolicyFile) -> None:
 def _check_inputs(inputs: Mapping[str, InputSpec], contract: Contract, file: PolicyFile) -> None:
     """The inputs of one network by their ONNX names."""
     for name, spec in inputs.items():
-        shape = file.input_shapes.get(name, ())
-        size = shape[-1] if shape else None
-        if isinstance(size, int) and len(shape) <= 2 and size != spec.dim:
+        size = numbers_of(file.input_shapes.get(name, ()))
+        if size is not None and size != spec.dim:
             raise ContractError(
                 f"input '{name}' of policy {file.path} has another size than the contract's terms",
                 found=f"the contract has {spec.dim} = {spec.sizes()}",

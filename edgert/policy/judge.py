@@ -15,7 +15,7 @@ from typing import Any, Final
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError
 from edgert.policy.companions import named_networks
-from edgert.policy.model import PolicyFile
+from edgert.policy.model import IMAGE_AXES, PolicyFile, numbers_of
 from edgert.policy.sidecars import OWN
 from edgert.tables import toml_key
 
@@ -139,6 +139,8 @@ def _unfed(document: Mapping[str, Any], file: PolicyFile, fed: set[Any], where: 
         if spec is not None and "terms" not in spec:
             whose = "; those of another network need [[network]]" if _OF_NETWORK.search(name.lower()) else ""
             what = f"what its {_count(shape)} are, in their order{whose}"
+            if len(shape) == IMAGE_AXES:
+                what = f"which camera its image of {' × '.join(map(str, shape[1:]))} is from: a term 'camera'"
             yield Missing(f"{where}inputs.{toml_key(name)}.terms", what)
 
 
@@ -199,5 +201,5 @@ def _term_names(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _count(shape: tuple[int | str | None, ...]) -> str:
-    size = shape[-1] if shape else None
-    return f"{size} numbers" if isinstance(size, int) else "numbers"
+    size = numbers_of(shape)
+    return "numbers" if size is None else f"{size} numbers"

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ MAX_MODEL_BYTES: Final = 2**31 - 1
 """Largest `.onnx` that protobuf can hold."""
 MAX_EXTERNAL_BYTES: Final = 64 << 30
 MAX_EXTERNAL_FILES: Final = 1_000
+IMAGE_AXES: Final = 4
+"""Axes of an image: batch, channels, rows, columns."""
 _CHUNK: Final = 1 << 20
 _EXPORT_HINT: Final = (
     "Export the policy as ONNX: with torch.onnx.export, or as Isaac Lab's and rsl_rl's play.py do "
@@ -120,6 +123,13 @@ def read_policy(path: Path) -> PolicyFile:
         custom_operators=custom_operators(model),
         forgetful=forgetful_nodes(model),
     )
+
+
+def numbers_of(shape: tuple[int | str | None, ...]) -> int | None:
+    """How many numbers one row of a vector or image has; None where the model leaves it open, or has other axes."""
+    sizes = shape if len(shape) == 1 else shape[1:]
+    fixed = [size for size in sizes if isinstance(size, int)]
+    return prod(fixed) if len(fixed) == len(sizes) and len(shape) in (1, 2, IMAGE_AXES) else None
 
 
 def _named_shape(entry: Any) -> str:
