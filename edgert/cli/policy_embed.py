@@ -22,7 +22,7 @@ from edgert.errors import EdgertError
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there, even if it is MODEL itself.")
 @json_option
 def embed(
-    model: str, out: str, contract: str | None, sim: str | None, wanted: str | None, overwrite: bool, as_json: bool
+    model: str, out: str, contract: str | None, sim: str | None, format: str | None, overwrite: bool, as_json: bool
 ) -> None:
     """Write a copy of MODEL with its complete contract in its metadata, so that it never gets lost again.
 
@@ -45,7 +45,7 @@ def embed(
         from edgert.task.place import place_of
 
         body = place_of(sim).body
-    loaded = load_policy(model, path_of(contract), body=body, wanted=wanted)
+    loaded = load_policy(model, path_of(contract), body=body, format=format)
     for note in loaded.notes:
         say(note)
     path = Path(out)

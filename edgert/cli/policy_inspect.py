@@ -32,7 +32,7 @@ _NAMED = 3
 )
 @format_option
 @json_option
-def inspect(model: str, contract: str | None, sim: str | None, wanted: str | None, as_json: bool) -> None:
+def inspect(model: str, contract: str | None, sim: str | None, format: str | None, as_json: bool) -> None:
     """Print what MODEL, an .onnx file or a bundled policy, holds, and what its numbers mean; it is not run.
 
     The meaning is read as by `edgert run policy`. Every fact is shown with its source, complete or not, and with what
@@ -54,7 +54,7 @@ def inspect(model: str, contract: str | None, sim: str | None, wanted: str | Non
         from edgert.task.place import place_of
 
         place = place_of(sim)
-    facts = read_facts(locate(model), path_of(contract), NO_BODY if place is None else place.body, wanted)
+    facts = read_facts(locate(model), path_of(contract), NO_BODY if place is None else place.body, format)
     meant, report = _meaning(facts, place)
     for note in report["notes"]:
         say(note)

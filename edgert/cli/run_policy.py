@@ -76,7 +76,7 @@ def policy(as_json: bool, env: str | None, output: str | None, **values: Any) ->
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        names = ("sim", "contract", "wanted", "command", "video", "actuators", "real_time", "motion_loop")
+        names = ("sim", "contract", "format", "command", "video", "actuators", "real_time", "motion_loop")
         refuse_beside("--env", names, "the environment decides, and runs as fast as it can")
         from edgert.cli.run_env import run_in_env
 

@@ -78,7 +78,7 @@ def rollouts(
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        names = ("sim", "contract", "wanted", "command", "randomise", "trials", "motion_loop", *_RANDOMISED)
+        names = ("sim", "contract", "format", "command", "randomise", "trials", "motion_loop", *_RANDOMISED)
         refuse_beside("--env", names, "the environment decides")
         from edgert.cli.run_env import run_in_env
 

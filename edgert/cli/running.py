@@ -46,7 +46,7 @@ contract_option = click.option(
     "--contract", type=FilePath(), metavar="FILE", help="What the policy's numbers mean (policy.toml)."
 )
 format_option = click.option(
-    "--format", "wanted", metavar="NAME", help="How another trainer exported the policy, where several formats fit."
+    "--format", metavar="NAME", help="How another trainer exported the policy, where several formats fit."
 )
 command_option = click.option(
     "--command",

@@ -61,7 +61,7 @@ def load_policy(
     contract_path: Path | None = None,
     *,
     body: Body = NO_BODY,
-    wanted: str | None = None,
+    format: str | None = None,
 ) -> LoadedPolicy:
     """Read a policy and work out its contract.
 
@@ -69,17 +69,17 @@ def load_policy(
     `contract_path`, or else `policy.toml` beside the model, is laid over it field by field.
 
     Args:
-        model: an .onnx file, or the name of a bundled policy.
+        model: an .onnx file, or the name of a bundled or downloaded policy.
         contract_path: a policy.toml of the user's.
         body: of the robot that it will run on, for what some formats leave to it.
-        wanted: the format that it was exported in, where several fit; see `edgert.contract.formats`.
+        format: that it was exported in, where several fit; see `edgert.contract.formats`.
 
     Raises:
         IntegrityError: the model or its external data cannot be used.
         MissingFactsError: facts are missing; it lists them all.
         ContractError: what is stated is malformed, or cannot be meant.
     """
-    facts = read_facts(locate(model) if isinstance(model, str) else model, contract_path, body, wanted)
+    facts = read_facts(locate(model) if isinstance(model, str) else model, contract_path, body, format)
     return LoadedPolicy(
         contract=facts.contract(),
         file=digested(facts.file, facts.networks),

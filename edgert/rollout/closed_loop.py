@@ -178,7 +178,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
     check_options(options)
     device = find_device(options.device)
     place = place_of(options.sim, options.model)
-    loaded = place.load(options.model, options.contract, options.wanted)
+    loaded = place.load(options.model, options.contract, options.format)
     contract = loaded.contract
     motion = looped(load_motion(loaded, device), options.motion_loop)
     notes = [*loaded.notes, *overrides(loaded.overrides), *meaning(contract)]

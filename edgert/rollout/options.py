@@ -27,7 +27,7 @@ class RolloutOptions:
         model: an .onnx file or the name of a bundled policy.
         sim: a bundled sim, a folder with a task.toml, or a scene (.xml); None: the sim of the bundled policy's name.
         contract: a policy.toml of your own.
-        wanted: the format that the policy was exported in, where several fit.
+        format: that the policy was exported in, where several fit; see docs/formats.md.
         num_envs: worlds.
         seconds: robot time of every world, s; None: one episode of the task.
         seed: of the first world; world i has seed + i.
@@ -46,7 +46,7 @@ class RolloutOptions:
     model: str | Path = "quadruped"
     sim: str | Path | None = None
     contract: Path | None = None
-    wanted: str | None = None
+    format: str | None = None
     num_envs: int = 64
     seconds: float | None = None
     seed: int = 0

@@ -39,7 +39,7 @@ def run_trials(
         EdgertError: the policy or the task cannot be used, or the task has no trials.
     """
     place = place_of(options.sim, options.model)
-    loaded = place.load(options.model, options.contract, options.wanted)
+    loaded = place.load(options.model, options.contract, options.format)
     task = place.under(loaded.contract, None)
     trials = task.trials
     if trials is None:

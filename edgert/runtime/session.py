@@ -53,7 +53,7 @@ class RunOptions:
     model: str | Path = "quadruped"
     sim: str | Path | None = None
     contract: Path | None = None
-    wanted: str | None = None
+    format: str | None = None
     """How the policy was exported, where several formats fit."""
     command: tuple[float, float, float] | None = None
     seconds: float = 10.0
@@ -264,7 +264,7 @@ def open_session(options: RunOptions) -> Session:
     device = find_device(options.device)
     place = place_of(options.sim, options.model)
     task = place.task
-    loaded = place.load(options.model, options.contract, options.wanted)
+    loaded = place.load(options.model, options.contract, options.format)
     contract = loaded.contract
     scene = build(
         place.scene,

@@ -38,9 +38,9 @@ class Place:
             return scene_task(self.scene, contract, seconds or SCENE_SECONDS, motion)
         return self.file.task(contract)
 
-    def load(self, model: str | Path, contract: Path | None, wanted: str | None) -> LoadedPolicy:
+    def load(self, model: str | Path, contract: Path | None, format: str | None) -> LoadedPolicy:
         """The policy that a user named, for the robot of this place; see `load_policy`."""
-        return load_policy(model, None if contract is None else Path(contract), body=self.body, wanted=wanted)
+        return load_policy(model, contract, body=self.body, format=format)
 
 
 def place_of(sim: str | Path | None, model: str | Path = "") -> Place:

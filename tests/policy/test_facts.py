@@ -160,7 +160,7 @@ def test_a_broken_file_of_the_formats_own_name_is_refused(tmp_path: Path, traine
     with pytest.raises(ContractError, match=r"theirs\.yaml cannot be read as safe YAML"):
         load_policy(path)
     with pytest.raises(ContractError, match=r"theirs\.yaml cannot be read as safe YAML"):
-        load_policy(path, wanted="theirs")
+        load_policy(path, format="theirs")
 
 
 def test_a_broken_file_of_another_format_does_not_count(tmp_path: Path, trainer: Trainer) -> None:
