@@ -2,7 +2,16 @@
 
 from edgert.contract.command import JointCommand
 from edgert.contract.document import overlay, parse_contract
-from edgert.contract.spec import ActionSpec, CommandSpec, Contract, InputSpec, ObservationTerm, PhaseSpec
+from edgert.contract.spec import (
+    ActionSpec,
+    CommandSpec,
+    Contract,
+    InputSpec,
+    MotionSpec,
+    NetworkSpec,
+    ObservationTerm,
+    PhaseSpec,
+)
 from edgert.contract.state import RobotState
 
 __all__ = [
@@ -11,6 +20,8 @@ __all__ = [
     "Contract",
     "InputSpec",
     "JointCommand",
+    "MotionSpec",
+    "NetworkSpec",
     "ObservationTerm",
     "PhaseSpec",
     "RobotState",
