@@ -71,6 +71,7 @@ NAMES_AS_KEYS = ("contract", "contract_provenance", "value", "opsets", "operator
     [
         ("policy list", []),
         ("policy inspect", ["quadruped"]),
+        ("policy embed", ["quadruped", "-o", "out.onnx"]),
         ("sim list", []),
         ("sim show", ["quadruped"]),
         ("sim show", ["arm.xml"]),
@@ -111,19 +112,30 @@ def test_a_model_card_is_that_of_its_policy(name: str) -> None:
     assert str(Path.home()) not in card
 
 
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("models/*/README.md")]
+
+
 def test_no_placeholder_is_left() -> None:
-    documents = [
-        ROOT / "README.md",
-        ROOT / "CHANGELOG.md",
-        *ROOT.glob("docs/**/*.md"),
-        *ROOT.glob("models/*/README.md"),
-    ]
-    assert [path.name for path in documents if re.search(r"@[A-Z]+@|TODO|TBD", path.read_text())] == []
+    assert [path.name for path in DOCUMENTS if re.search(r"@[A-Z]+@|TODO|TBD", path.read_text())] == []
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_python_examples_run(number: int, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(blocks(ROOT / "docs/python.md", "python")[number], "python.md", "exec"), {})
+def anchors(path: Path) -> set[str]:
+    """What links into a document may name: its headings, as GitHub spells them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(path: Path) -> None:
+    links = [link.partition("#") for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", path.read_text())]
+    targets = [(path.parent / name if name else path, anchor) for name, _, anchor in links]
+    assert [target for target, _ in targets if not target.exists()] == []
+    assert [anchor for target, anchor in targets if anchor and anchor not in anchors(target)] == []
+
+
+@pytest.mark.parametrize("code", blocks(ROOT / "docs/python.md", "python"))
+def test_python_examples_run(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(code, "python.md", "exec"), {})
     assert capsys.readouterr().out
 
 
