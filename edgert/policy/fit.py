@@ -104,24 +104,30 @@ def check_fit(contract: Contract, file: PolicyFile, networks: Mapping[str, Polic
         ContractError: a size differs.
         UnsupportedError: the network forgets everything from tick to tick.
     """
-    _check_inputs(
-        {name: contract.inputs[name] for name in file.input_shapes if name in contract.inputs}, contract, file
-    )
+    own = dict(contract.inputs)
     for network in contract.networks:
         if network.file:
-            _check_inputs(
-                {name: contract.inputs[network.key(name)] for name in network.inputs}, contract, networks[network.name]
-            )
-    _check_action(contract, file)
+            theirs = {name: own.pop(network.key(name)) for name in network.inputs}
+            _check_inputs(theirs, network.recurrent, contract, networks[network.name])
+    _check_inputs(own, contract.recurrent, contract, file)
+    if not contract.networks:
+        _check_action(contract, file)
 
 
 def _check_action(contract: Contract, file: PolicyFile) -> None:
     """The outputs of MODEL side by side, where it declares the size of each."""
     outputs, joints = contract.action.outputs, len(contract.action.joints)
+    strange = [name for name in outputs if name not in file.outputs]
+    if strange:
+        raise ContractError(
+            f"policy {file.path} has no output '{strange[0]}'",
+            found=", ".join(file.outputs),
+            expected="the name in [action] output of the contract",
+        )
     shapes = [file.output_shapes.get(name, ()) for name in outputs if "float" in file.dtypes.get(name, "")]
     sizes = [shape[1] for shape in shapes if len(shape) == 2]
     numbers = [size for size in sizes if isinstance(size, int)]
-    if not contract.networks and len(numbers) == len(outputs) and sum(numbers) != joints:
+    if len(numbers) == len(outputs) and sum(numbers) != joints:
         raise ContractError(
             f"output '{', '.join(outputs)}' of policy {file.path} has another size than the contract's action",
             found=f"{joints} joints in the contract",
@@ -134,8 +140,21 @@ def _check_action(contract: Contract, file: PolicyFile) -> None:
         )
 
 
-def _check_inputs(inputs: Mapping[str, InputSpec], contract: Contract, file: PolicyFile) -> None:
-    """The inputs of one network by their ONNX names."""
+def _check_inputs(
+    inputs: Mapping[str, InputSpec], recurrent: Mapping[str, str], contract: Contract, file: PolicyFile
+) -> None:
+    """The inputs and states of one network by their ONNX names."""
+    if set(file.input_shapes) != {*inputs, *recurrent}:
+        raise ContractError(
+            f"the contract's inputs are not those of policy {file.path}",
+            found="contract: " + (", ".join((*inputs, *recurrent)) or "none"),
+            expected="the model's " + ", ".join(file.inputs),
+            hint=_stale(
+                contract,
+                tuple(f"inputs.{name}.terms" for name in inputs),
+                "Name each ONNX input as [inputs.<name>] in policy.toml, and each state with its output in [recurrent]",
+            ),
+        )
     for name, spec in inputs.items():
         size = numbers_of(file.input_shapes.get(name, ()))
         if size is not None and size != spec.dim:

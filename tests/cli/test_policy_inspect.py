@@ -196,3 +196,22 @@ def test_further_networks_and_a_motion_are_looked_at(capsys, tmp_path):
     assert any(line.startswith("network encoder, policy ") or line.startswith("network encoder ") for line in lines)
     (tmp_path / "encoder.onnx").unlink()
     assert inspected(capsys, str(path))["unfit"][0].startswith(f"cannot read policy {tmp_path / 'encoder.onnx'}")
+
+
+def test_a_contract_of_another_model_is_shown_with_what_does_not_fit(capsys, tmp_path):
+    document = quadruped_document()
+    document["inputs"] = {"observation": document["inputs"]["obs"]}
+    path = save(linear_model(document=document), tmp_path / "policy.onnx")
+    report = inspected(capsys, str(path))
+    assert report["contract"] is not None
+    assert report["unfit"] == [
+        f"the contract's inputs are not those of policy {path}: found contract: observation, expected the model's "
+        "obs[batch, 50]. Name each ONNX input as [inputs.<name>] in policy.toml, and each state with its output in "
+        "[recurrent]"
+    ]
+    document = quadruped_document()
+    document["action"]["output"] = "mean"
+    save(linear_model(document=document), path)
+    assert inspected(capsys, str(path))["unfit"] == [
+        f"policy {path} has no output 'mean': found actions, expected the name in [action] output of the contract"
+    ]

@@ -110,7 +110,7 @@ def test_action_size_unlike_the_contract_is_refused(tmp_path: Path) -> None:
 def test_unlike_input_names_are_refused(tmp_path: Path) -> None:
     document = quadruped_document()
     document["inputs"] = {"observation": document["inputs"]["obs"]}
-    with pytest.raises(ContractError, match=r"found contract: observation, expected the model's obs\['batch', 50\]"):
+    with pytest.raises(ContractError, match=r"found contract: observation, expected the model's obs\[batch, 50\]"):
         opened(linear_model(document=document), tmp_path)
 
 
