@@ -248,4 +248,4 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _part(path: Path) -> Path:
     """A name in the same folder that nobody has."""
-    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
+    return path.with_name(f".{secrets.token_hex(8)}.part")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -259,6 +260,33 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     loaded = load_policy(plain(tmp_path), tmp_path / "mine.toml")
     with pytest.raises(IntegrityError, match=r"cannot write .*: found (File name too long|Permission denied)"):
         embed(loaded, tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_disk_that_fills_up_leaves_nothing_half_done(with_weights, tmp_path, monkeypatch, failing):
+    """First while the weights are copied, then while the model is written."""
+    out = tmp_path / "ours" / "walk.onnx"
+    out.parent.mkdir()
+    calls = []
+
+    def fsync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fsync)
+    with pytest.raises(IntegrityError, match=r"cannot write .*: found No space left on device\. Check the folder and"):
+        embed(load_policy(with_weights), out)
+    left = sorted(str(path.relative_to(out.parent)) for path in out.parent.rglob("*") if path.is_file())
+    assert left == ([] if failing == 1 else ["w/policy.data"])
+    monkeypatch.undo()
+    assert embed(load_policy(with_weights), out).written
+
+
+def test_a_name_of_any_length_can_be_written(tmp_path):
+    out = tmp_path / f"{'ä' * 125}.onnx"
+    embed(load_policy(plain(tmp_path), tmp_path / "mine.toml"), out)
+    assert load_policy(out).contract.to_document() == quadruped_document()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
