@@ -8,7 +8,7 @@ to assume stands in `Reading.notes` and in the provenance. Plug-ins add readers 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from edgert.errors import ContractError, UnsupportedError
@@ -46,6 +46,8 @@ class Evidence:
     """`Body.joints` of the robot that it will run on."""
     velocity_site: str = ""
     """`Body.velocity_site` of that robot."""
+    wanted: bool = False
+    """Whether the user names this format, so that it need not be told from others that look alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +136,7 @@ def choose_format(found: Evidence, wanted: str | None = None, notes: list[str] |
         ContractError: several formats fit, or the wanted one does not.
     """
     fitting = {}
+    found = replace(found, wanted=wanted is not None)
     readers = load_formats(wanted, [] if notes is None else notes)
     for name, reader in readers.items():
         try:

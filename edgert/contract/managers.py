@@ -18,7 +18,8 @@ from edgert.contract.terms import TermSizes
 from edgert.errors import ContractError
 from edgert.tables import toml_key
 
-KEYS: Final = ("joint_names", "default_joint_pos", "observation_names", "action_scale")
+_OBSERVED: Final = "observation_names"
+KEYS: Final = ("joint_names", "default_joint_pos", _OBSERVED, "action_scale")
 TERMS: Final = {
     "base_lin_vel": "base_lin_vel",
     "base_ang_vel": "base_ang_vel",
@@ -36,6 +37,11 @@ TERMS: Final = {
     "motion_ref_pos_b": "motion_anchor_pos_b",
     "motion_ref_ori_b": "motion_anchor_ori_b",
 }
+HISTORY: Final = ("observation_terms_history_length", "observation_history_lengths", "observation_history_length")
+"""How older and newer versions call the samples of each term."""
+MAX_HISTORY: Final = 1_000
+_VELOCITIES: Final = ("vel", "twist", "locomotion", "walk")
+"""What the names of commands have in them that are a velocity to follow."""
 _ANCHORED: Final = ("motion_anchor_pos_b", "motion_anchor_ori_b")
 _TIME: Final = "time_step"
 _OUTPUTS: Final = {
@@ -74,8 +80,28 @@ def metadata_keys(found: Evidence) -> list[str]:
 
 def has_motion(found: Evidence) -> bool:
     """Whether the policy follows a reference motion."""
-    commands = [name.strip() for name in found.metadata.get("command_names", "").split(",")]
-    return _TIME in found.inputs or "anchor_body_name" in found.metadata or "motion" in commands
+    values = Metadata(found.metadata, found.model)
+    return _TIME in found.inputs or values.has("anchor_body_name") or "motion" in _commands(values)
+
+
+def histories(values: Metadata) -> list[int]:
+    """Samples of each term; a list in the order of the terms, or a table by their names."""
+    names = values.names(_OBSERVED) if values.has(_OBSERVED) else []
+    key = next((key for key in HISTORY if values.has(key)), None)
+    if key is None or not names:
+        return [1] * len(names)
+    if isinstance(values.value(key), dict):
+        table = values.table(key)
+        unknown = [name for name in table.data if name not in names]
+        if unknown:
+            values.fail(key, found=", ".join(unknown), expected="some of " + ", ".join(names))
+        return [max(1, table.integer(name, 1, lo=0, hi=MAX_HISTORY)) for name in names]
+    return [max(1, length) for length in values.integers(key, len(names), MAX_HISTORY)]
+
+
+def _commands(values: Metadata) -> list[str]:
+    """The names of the commands."""
+    return [name for name in values.texts("command_names") if name] if values.has("command_names") else []
 
 
 def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
@@ -89,21 +115,27 @@ def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
         ContractError: the lists contradict each other, or the network.
     """
     values = Metadata(found.metadata, found.model)
-    names = values.names("joint_names")
-    draft = Draft({"schema": 1})
-    default = values.numbers("default_joint_pos", len(names), "joint")
-    draft.document["joints"] = {"names": names, "default_pos": default}
+    draft = Draft({"schema": 1, "joints": {}})
+    for key, fact in zip(KEYS, ("joints.names", "joints.default_pos", "", "action.scale"), strict=True):
+        if fact and not values.has(key):
+            draft.reasons[fact] = f"metadata '{key}' is missing"
+    names = values.names("joint_names") if values.has("joint_names") else []
+    pose = values.numbers("default_joint_pos", len(names) or None, "joint") if values.has("default_joint_pos") else []
+    draft.document["joints"] |= {key: value for key, value in (("names", names), ("default_pos", pose)) if value}
     observed = _observation(found)
-    nact = _action(found, values, draft, len(names))
-    _gains(values, draft, len(names))
+    njoint = len(names or pose)
+    nact = _action(found, values, draft, njoint)
+    _gains(values, draft, njoint)
     motion = has_motion(found)
     if motion:
         _motion(found, values, draft, names, anchored=any(term["name"] in _ANCHORED for term in terms))
     elif any(term["name"] == "command" for term in terms):
-        draft.document["command"] = {"kind": "twist"}
-    sizes = TermSizes(njoint=len(names), nact=nact, ncommand=3, nphase=0, nmotion=1 if motion else 0)
-    unknown = [name for name in values.names("observation_names") if name not in TERMS]
-    if unknown:
+        _command(values, draft)
+    sizes = TermSizes(njoint=njoint, nact=nact, ncommand=3, nphase=0, nmotion=1 if motion else 0)
+    unknown = [name for name in values.names(_OBSERVED) if name not in TERMS] if values.has(_OBSERVED) else []
+    if not terms:
+        why = f"metadata '{_OBSERVED}' is missing"
+    elif unknown:
         why = f"{', '.join(unknown)} unknown; known are {', '.join(TERMS)}"
     else:
         why = size_mismatch(found, observed, terms, sizes)
@@ -116,7 +148,8 @@ def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
 
 def term_names(found: Evidence, values: Metadata) -> list[str]:
     """Our name for each term of the observation, "" where there is none."""
-    names = [TERMS.get(name, "") for name in values.names("observation_names")]
+    listed = values.names(_OBSERVED) if values.has(_OBSERVED) else []
+    names = [TERMS.get(name, "") for name in listed]
     return ["motion_command" if name == "command" else name for name in names] if has_motion(found) else names
 
 
@@ -139,10 +172,11 @@ def _action(found: Evidence, values: Metadata, draft: Draft, njoint: int) -> int
     nact = given[0] if given and isinstance(given[0], int) else njoint
     if output is not None:
         draft.document["action"] = {"output": output}
-    scale = values.numbers("action_scale")
-    if len(scale) not in (1, nact):
-        values.fail("action_scale", found=f"{len(scale)} numbers", expected=f"1 or {nact}, one for each action")
-    draft.document.setdefault("action", {})["scale"] = scale[0] if len(scale) == 1 else scale
+    if values.has("action_scale"):
+        scale = values.numbers("action_scale")
+        if len(scale) not in (1, nact):
+            values.fail("action_scale", found=f"{len(scale)} numbers", expected=f"1 or {nact}, one for each action")
+        draft.document.setdefault("action", {})["scale"] = scale[0] if len(scale) == 1 else scale
     if nact > njoint:
         raise ContractError(f"policy {found.model} has {nact} actions", expected=f"{njoint}, one for each joint")
     if nact < njoint:
@@ -150,6 +184,18 @@ def _action(found: Evidence, values: Metadata, draft: Draft, njoint: int) -> int
             f"the network has {nact} actions for {njoint} joints, and does not say for which"
         )
     return nact
+
+
+def _command(values: Metadata, draft: Draft) -> None:
+    """A velocity to follow, if what the trainer calls its command says so."""
+    names = _commands(values)
+    if names and not any(word in name.lower() for name in names for word in _VELOCITIES):
+        draft.reasons["command.kind"] = f"the trainer's command is '{', '.join(names)}', which may be no velocity"
+        return
+    draft.document["command"] = {"kind": "twist"}
+    if not names:
+        draft.sources["command.kind"] = "assumed: no command_names"
+        draft.notes.append("its metadata do not name the command: a velocity is assumed")
 
 
 def _gains(values: Metadata, draft: Draft, njoint: int) -> None:
@@ -169,7 +215,7 @@ def _gains(values: Metadata, draft: Draft, njoint: int) -> None:
 
 
 def _motion(found: Evidence, values: Metadata, draft: Draft, names: Sequence[str], *, anchored: bool) -> None:
-    """The reference motion, inside the network if it has one."""
+    """The reference motion, inside the network if it has one; `names` are the joints'."""
     bodies = values.names("body_names") if values.has("body_names") else []
     motion: dict[str, Any] = {}
     if _TIME in found.inputs:

@@ -1,4 +1,4 @@
-"""Values of ONNX metadata, as exporters write them: JSON, or lists with commas, whose items may be lists too.
+"""Values of ONNX metadata, as exporters write them: JSON, Python's own print, or lists with commas of lists.
 
 `Metadata` reads key by key and refuses by key. Nothing is evaluated, everything is bounded, and a number is finite
 unless the reader asks for bounds, where "-inf" is a word that exporters use.
@@ -16,9 +16,16 @@ from edgert.tables import MAX_FILE_BYTES, MAX_MAGNITUDE, Table, is_number, read_
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,4})?")
 _INFINITE: Final = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
-_BRACKETS: Final = re.compile(r"\[[^\[\]\"']*\](?:\s*,\s*\[[^\[\]\"']*\])*")
-"""Lists printed by Python inside a list with commas, with infinities that JSON does not have."""
-_NOTHING: Final = ("", "None", "null", "[]")
+_PRINTED: Final = re.compile(
+    r"""(?P<json>"(?:[^"\\]|\\.)*")|'(?P<text>[^'"\\]*)'|(?P<bracket>[()])|(?P<comma>,\s*(?=[\])]))"""
+    r"""|(?<![\w.])(?P<inf>[+-]?(?:inf|Infinity))\b|\b(?P<word>None|True|False)\b"""
+)
+"""What Python prints otherwise than JSON: quotes, tuples, infinities, words, a comma before the end."""
+_BRACKETS: Final = {"(": "[", ")": "]"}
+_WORDS: Final = {"None": "null", "True": "true", "False": "false"}
+_NOTHING: Final = ("", "None", "null", "[]", "()", "{}", '""')
+_NONE: Final = (None, "", "None", "null")
+"""How an item says that there is nothing."""
 
 
 class Metadata:
@@ -46,16 +53,20 @@ class Metadata:
         return self.values.get(key, "").strip() not in _NOTHING
 
     def value(self, key: str) -> Any:
-        """What a value says: JSON as it is; else a list of texts and lists of texts, or one text."""
+        """What a value says: JSON, or what Python prints; else a list of texts and lists of texts, or one text.
+
+        Infinities are texts.
+        """
         text = self._text(key)
-        if text[:1] in ("{", '"'):
-            return read_json_value(text, where=self.where(key))
-        if text.startswith("["):
-            try:
-                return read_json_value(text, where=self.where(key))
-            except ContractError:
-                if not _BRACKETS.fullmatch(text):
-                    raise
+        if any(sign in text for sign in '{["('):
+            refusal = None
+            for form in (text, _as_json(text), _as_json(f"[{text.rstrip(', ')}]")):
+                try:
+                    return read_json_value(form, where=self.where(key))
+                except ContractError as error:
+                    refusal = refusal or error
+            if text[0] in '{["(' and refusal is not None:
+                raise refusal
         items = _split(text)
         return items[0] if len(items) == 1 else items
 
@@ -73,7 +84,7 @@ class Metadata:
 
     def names(self, key: str) -> list[str]:
         """Names, each once."""
-        names = self.texts(key)
+        names = _trimmed(self.texts(key))
         if not names or not all(names):
             self.fail(key, found=show(names), expected="a list of names")
         twice = [name for name, count in Counter(names).items() if count > 1]
@@ -81,34 +92,39 @@ class Metadata:
             self.fail(key, found=f"{', '.join(twice)} more than once", expected="each name once")
         return names
 
-    def texts(self, key: str) -> list[str]:
+    def texts(self, key: str, length: int | None = None) -> list[str]:
         """Texts, some of which may be empty."""
         items = self.items(key)
+        if length is not None and len(items) == length + 1:
+            items = _trimmed(items)
         if not all(isinstance(item, str) for item in items):
             self.fail(key, found=f"{type_name(items)} {show(items)}", expected="a list of names")
         return items
 
     def numbers(self, key: str, length: int | None = None, what: str = "") -> list[float]:
         """Finite numbers; `what` says what there is one of each, "joint"."""
-        numbers = [self._number(key, item) for item in self.items(key)]
+        numbers = [self._number(key, item) for item in _trimmed(self.items(key))]
         if length is not None and len(numbers) != length:
             one = f", one for each {what}" if what else ""
             self.fail(key, found=f"{len(numbers)} numbers", expected=f"{length}{one}")
         return numbers
 
     def scales(self, key: str, length: int) -> list[float | list[float]]:
-        """One number or one list of numbers for each of `length` things."""
-        items = self._each(key, length)
+        """One number or one list of numbers for each of `length` things; 1 where an item says nothing."""
         return [
-            [self._number(key, part) for part in item] if isinstance(item, list) else self._number(key, item)
-            for item in items
+            [self._number(key, part) for part in item]
+            if isinstance(item, list)
+            else 1.0
+            if item in _NONE
+            else self._number(key, item)
+            for item in self._each(key, length)
         ]
 
     def bounds(self, key: str, length: int) -> list[list[float] | None]:
         """[low, high] for each of `length` things; None where there is none. A bound that is infinite is large."""
         pairs: list[list[float] | None] = []
         for item in self._each(key, length):
-            if item in (None, "", "None"):
+            if not isinstance(item, list) and item in _NONE:
                 pairs.append(None)
                 continue
             if not isinstance(item, list) or len(item) != 2:
@@ -120,8 +136,8 @@ class Metadata:
         return pairs
 
     def integers(self, key: str, length: int, hi: int) -> list[int]:
-        """Whole numbers from 0 to `hi`, however they are printed: "5.000"."""
-        numbers = self.numbers(key, length)
+        """Whole numbers from 0 to `hi`, however they are printed: "5.000"; 0 where an item says nothing."""
+        numbers = [0.0 if item in _NONE else self._number(key, item) for item in self._each(key, length)]
         if any(number != int(number) or not 0 <= number <= hi for number in numbers):
             self.fail(key, found=show(numbers), expected=f"whole numbers from 0 to {hi}")
         return [int(number) for number in numbers]
@@ -155,6 +171,8 @@ class Metadata:
         # One list of numbers, "-1.0;1.0", is one item where one is wanted.
         if length == 1 and len(items) > 1 and not any(isinstance(item, list) for item in items):
             items = [items]
+        if len(items) == length + 1:
+            items = _trimmed(items)
         if len(items) != length:
             self.fail(key, found=f"{len(items)} items", expected=f"{length}, one for each observation")
         return items
@@ -172,14 +190,28 @@ class Metadata:
 
 
 def _split(text: str) -> list[Any]:
-    """Items between commas; an item with semicolons, or in brackets of its own, is a list."""
-    if text.startswith("["):
-        return [_parts(item, ",") for item in re.split(r"\]\s*,\s*\[", text[1:-1])]
-    return [_parts(item, ";") if ";" in item else item.strip() for item in text.split(",")]
+    """Items between commas; an item with semicolons is a list."""
+    return [[part.strip() for part in item.split(";")] if ";" in item else item.strip() for item in text.split(",")]
 
 
-def _parts(item: str, mark: str) -> list[str]:
-    return [part.strip() for part in item.split(mark)]
+def _trimmed(items: list[Any]) -> list[Any]:
+    """Items without an empty one after a last comma."""
+    return items[:-1] if len(items) > 1 and items[-1] == "" else items
+
+
+def _as_json(text: str) -> str:
+    """What Python printed, as JSON."""
+
+    def one(found: re.Match[str]) -> str:
+        if found["text"] is not None:
+            return f'"{found["text"]}"'
+        if found["inf"] is not None:
+            return f'"{found["inf"]}"'
+        if found["word"] is not None:
+            return _WORDS[found["word"]]
+        return "" if found["comma"] is not None else found["json"] or _BRACKETS[found["bracket"]]
+
+    return _PRINTED.sub(one, text)
 
 
 def _flag(item: object) -> bool | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.managers import Draft, has_motion, metadata_keys, read_managers, term_names
+from edgert.contract.managers import Draft, has_motion, histories, metadata_keys, read_managers, term_names
 from edgert.contract.metadata import Metadata
 from edgert.errors import ContractError
 
 SOURCE: Final = "metadata of mjlab"
 _PREFIX: Final = "observation_terms_"
-MAX_HISTORY: Final = 1_000
 
 
 class Mjlab:
@@ -24,8 +23,8 @@ class Mjlab:
         """See `Format.evidence`."""
         keys = metadata_keys(found)
         more = sorted(key for key in found.metadata if key.startswith(_PREFIX))
-        if not keys or (not more and has_motion(found)):
-            return ""
+        if not keys or (not more and has_motion(found) and not found.wanted):
+            return ""  # BeyondMimic's have the same keys
         return f"metadata {', '.join((*keys, *more))}"
 
     def read(self, found: Evidence) -> Reading:
@@ -48,32 +47,32 @@ MJLAB: Final = Mjlab()
 def _extras(values: Metadata, count: int) -> list[dict[str, Any]]:
     """History, scale and clip of each term. mjlab clips before it scales, and flattens a history term by term."""
     extras: list[dict[str, Any]] = [{} for _ in range(count)]
-    if values.has(f"{_PREFIX}history_length"):
-        lengths = values.integers(f"{_PREFIX}history_length", count, MAX_HISTORY)
-        key = f"{_PREFIX}flatten_history_dim"
-        flat = values.flags(key, count) if values.has(key) else [True] * count
-        for extra, length, flattened in zip(extras, lengths, flat, strict=True):
-            extra["history"] = max(1, length)
-            if length > 1 and not flattened:
-                raise ContractError(
-                    f"{values.where(key)} is wrong",
-                    found="a history that is not flattened",
-                    expected="one axis of numbers: histories as an axis of their own are not supported",
-                )
-    if values.has(f"{_PREFIX}scale"):
-        for extra, scale in zip(extras, values.scales(f"{_PREFIX}scale", count), strict=True):
-            extra["scale"] = scale
-    if values.has(f"{_PREFIX}clip"):
-        for extra, clip in zip(extras, values.bounds(f"{_PREFIX}clip", count), strict=True):
-            if clip is not None:
-                extra |= {"clip": clip, "clip_first": True}
+    key = f"{_PREFIX}flatten_history_dim"
+    flat = values.flags(key, count) if values.has(key) else [True] * count
+    for extra, length, flattened in zip(extras, histories(values), flat, strict=True):
+        extra["history"] = length
+        if length > 1 and not flattened:
+            raise ContractError(
+                f"{values.where(key)} is wrong",
+                found="a history that is not flattened",
+                expected="one axis of numbers: histories as an axis of their own are not supported",
+            )
+    for key in (f"{_PREFIX}scale", f"{_PREFIX}scales"):
+        if values.has(key):
+            for extra, scale in zip(extras, values.scales(key, count), strict=True):
+                extra["scale"] = scale
+    for key in (f"{_PREFIX}clip", f"{_PREFIX}clips"):
+        if values.has(key):
+            for extra, clip in zip(extras, values.bounds(key, count), strict=True):
+                if clip is not None:
+                    extra |= {"clip": clip, "clip_first": True}
     return extras
 
 
 def _sites(values: Metadata, count: int) -> list[str]:
     """The site that each term is measured at, "" where the file does not say."""
     key = f"{_PREFIX}sensor_site"
-    sites = values.texts(key) if values.has(key) else [""] * count
+    sites = values.texts(key, count) if values.has(key) else [""] * count
     if len(sites) != count:
         values.fail(key, found=f"{len(sites)} items", expected=f"{count}, one for each observation")
     return sites

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from edgert.contract.spec import Contract
+from edgert.contract.spec import POSITIONS, Contract
 from edgert.errors import ContractError
 from edgert.policy.companions import named_networks
 from edgert.policy.model import IMAGE_AXES, PolicyFile, numbers_of
@@ -163,6 +163,8 @@ def check_plausible(contract: Contract, file: PolicyFile) -> None:
         wrong, fields = f"kp {max(kp):g} N·m/rad for {contract.joints[kp.index(max(kp))]}", ("joints.kp",)
     elif not any(scale):
         wrong, fields = "an action scale of 0 for every joint", ("action.scale",)
+    elif loose := _undriven(contract):
+        wrong, fields = f"kp 0 for {', '.join(loose)}, which the network gives positions alone", ("joints.kp",)
     sources = {contract.provenance.get(field, "default") for field in fields} if wrong else set()
     if any(not is_users(source) for source in sources):
         raise ContractError(
@@ -171,6 +173,15 @@ def check_plausible(contract: Contract, file: PolicyFile) -> None:
             expected="those that it was trained with",
             hint=f"Write {' and '.join(fields)} into policy.toml; docs/policy-toml.md shows how",
         )
+
+
+def _undriven(contract: Contract) -> list[str]:
+    """Joints that are given positions alone, which nothing would follow."""
+    kinds: dict[str, set[str]] = {}
+    for joint, kind in zip(contract.action.joints, contract.action.kinds, strict=True):
+        kinds.setdefault(joint, set()).add(kind)
+    kp = dict(zip(contract.joints, contract.kp, strict=True))
+    return [joint for joint, targets in kinds.items() if targets.issubset(POSITIONS) and kp[joint] == 0.0]
 
 
 def is_users(source: str) -> bool:

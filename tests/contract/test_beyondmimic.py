@@ -153,7 +153,7 @@ def test_with_and_without_state_estimation_is_told_apart() -> None:
             {"joint_pos": (1, 4)},
             "'joint_pos' is not the one that joint_names names: found 4 in the network, expected 5",
         ),
-        ({"observation_history_lengths": [1] * 7}, {}, "found 7 numbers, expected 8"),
+        ({"observation_history_lengths": [1] * 7}, {}, "found 7 items, expected 8"),
     ],
 )
 def test_what_contradicts_itself_is_refused(changes: dict[str, Any], fields: dict[str, Any], said: str) -> None:

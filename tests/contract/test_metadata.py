@@ -30,7 +30,13 @@ def values(text: str) -> Metadata:
         ('{"hip": 1.5}', {"hip": 1.5}),
         ('"0.4.1"', "0.4.1"),
         ("-inf;inf,-1.000;1.000", [["-inf", "inf"], ["-1.000", "1.000"]]),
-        ("[-inf, inf],[-1.0, 1.0]", [["-inf", "inf"], ["-1.0", "1.0"]]),
+        ("[-inf, inf],[-1.0, 1.0]", [["-inf", "inf"], [-1.0, 1.0]]),
+        ("[(-inf, inf), None, (-0.5, 0.5), True,]", [["-inf", "inf"], None, [-0.5, 0.5], True]),
+        ("None, (-inf, inf)", [None, ["-inf", "inf"]]),
+        ("[[-Infinity, Infinity]]", [["-Infinity", "Infinity"]]),
+        ("['hip', 'inf (left)']", ["hip", "inf (left)"]),
+        ("('hip', \"knee\")", ["hip", "knee"]),
+        ('"hip", "knee"', ["hip", "knee"]),
         ("[[-1, 1], [0, 2]]", [[-1, 1], [0, 2]]),
     ],
 )
@@ -47,6 +53,20 @@ def test_numbers_are_read_as_they_are_printed() -> None:
     assert values("[true, false]").flags("key", 2) == [True, False]
     assert values("0.250,1.000;2.000").scales("key", 2) == [0.25, [1.0, 2.0]]
     assert values("1.000;2.000").scales("key", 1) == [[1.0, 2.0]]
+
+
+def test_a_comma_at_the_end_adds_nothing() -> None:
+    assert values("1.0,2.0,").numbers("key", 2) == [1.0, 2.0]
+    assert values("hip,knee,").names("key") == ["hip", "knee"]
+    assert values("1,2,").integers("key", 2, 5) == [1, 2]
+    assert values("imu,,").texts("key", 2) == ["imu", ""]
+    assert values("imu,,").texts("key", 3) == ["imu", "", ""]
+
+
+def test_an_item_that_says_nothing_is_no_scale_and_no_history() -> None:
+    assert values("0.25,None,,2").scales("key", 4) == [0.25, 1.0, 1.0, 2.0]
+    assert values("None,3,null").integers("key", 3, 5) == [0, 3, 0]
+    assert values('[null, 0.5, ""]').scales("key", 3) == [1.0, 0.5, 1.0]
 
 
 def test_bounds_without_an_end_are_none_or_large() -> None:
@@ -72,10 +92,10 @@ REFUSED: list[tuple[str, Callable[[Metadata], Any], str]] = [
     ("1e999", lambda m: m.numbers("key"), "found '1e999'"),
     ("1e13", lambda m: m.numbers("key"), "at most 1e+12 in magnitude"),
     ("1_000", lambda m: m.numbers("key"), "found '1_000'"),
-    ("[1, NaN]", lambda m: m.numbers("key"), "found 'NaN'"),
-    ("[1e999]", lambda m: m.numbers("key"), "found '1e999'"),
+    ("[1, NaN]", lambda m: m.numbers("key"), "is not valid JSON: found the number NaN"),
+    ("[1e999]", lambda m: m.numbers("key"), "is not valid JSON: found Out of range"),
     ("[true]", lambda m: m.numbers("key"), "found True"),
-    ("1.0,2.0,", lambda m: m.numbers("key"), "found ''"),
+    ("1.0,,2.0,", lambda m: m.numbers("key"), "found ''"),
     ("1.0,2.0", lambda m: m.numbers("key", 3, "joint"), "found 2 numbers, expected 3, one for each joint"),
     ("0.5", lambda m: m.integers("key", 1, 9), "expected whole numbers from 0 to 9"),
     ("-1", lambda m: m.integers("key", 1, 9), "expected whole numbers from 0 to 9"),
@@ -86,7 +106,7 @@ REFUSED: list[tuple[str, Callable[[Metadata], Any], str]] = [
     ("a,,b", lambda m: m.names("key"), "expected a list of names"),
     ('["a", 1]', lambda m: m.names("key"), "expected a list of names"),
     ('["a", "b', lambda m: m.names("key"), "is not valid JSON"),
-    ("['a', 'b']", lambda m: m.names("key"), "is not valid JSON"),
+    ("['a', b]", lambda m: m.names("key"), "is not valid JSON"),
     ('{"a": 1, "a": 2}', lambda m: m.table("key"), "the key a more than once"),
     ("[1]", lambda m: m.table("key"), "expected a JSON object"),
     ('{"a":' * 40 + "1" + "}" * 40, lambda m: m.table("key"), "nested too deep"),

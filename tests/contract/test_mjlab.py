@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metadata_examples import acts, evidence, linear, printed
+from metadata_examples import acts, csv, evidence, linear, printed
 
 from edgert.contract import RobotState, parse_contract
 from edgert.contract.formats import choose_format
@@ -86,6 +87,45 @@ def test_one_number_scales_every_action() -> None:
     assert MJLAB.read(found({"action_scale": 0.25})).document["action"] == {"output": "actions", "scale": 0.25}
 
 
+def test_older_and_newer_names_of_the_histories_are_read() -> None:
+    lengths = [0, 3, 1, 0, 0, 2, 0]
+    older = {key: None for key in VELOCITY if key.startswith("observation_terms_")}
+    for key in ("observation_history_lengths", "observation_history_length"):
+        terms = MJLAB.read(found({**older, key: lengths})).document["inputs"]["obs"]["terms"]
+        assert [term["history"] for term in terms] == [1, 3, 1, 1, 1, 2, 1]
+
+
+def test_values_are_read_however_they_are_printed() -> None:
+    plain = MJLAB.read(found()).document
+    for print_list in (json.dumps, repr, lambda value: csv(value) + ","):
+        values = {key: print_list(value) if isinstance(value, list) else value for key, value in VELOCITY.items()}
+        values["observation_terms_clip"] = values["observation_terms_clip"].replace("-inf", "-Infinity")
+        assert MJLAB.read(found(values)).document == plain
+
+
+def test_what_is_missing_is_asked_for() -> None:
+    for key, field, size in (
+        ("joint_names", "joints.names", SIZE),
+        ("default_joint_pos", "joints.default_pos", SIZE),
+        ("action_scale", "action.scale", SIZE),
+        ("observation_names", "inputs.obs.terms", SIZE),
+    ):
+        terms = {each: None for each in VELOCITY if each.startswith("observation_terms_")}
+        reading = MJLAB.read(found({key: None, **(terms if key == "observation_names" else {})}, size=size))
+        assert reading.reasons == {field: f"metadata '{key}' is missing"}
+
+
+def test_a_command_that_is_no_velocity_is_asked_for() -> None:
+    reading = MJLAB.read(found({"command_names": ["lift_height"]}))
+    assert "command" not in reading.document
+    why = "the trainer's command is 'lift_height', which may be no velocity"
+    assert reading.reasons == {"command.kind": why}
+    assert MJLAB.read(found({"command_names": ["base_velocity", "gait"]})).document["command"] == {"kind": "twist"}
+    unnamed = MJLAB.read(found({"command_names": None}))
+    assert unnamed.sources["command.kind"] == "assumed: no command_names"
+    assert "its metadata do not name the command: a velocity is assumed" in unnamed.notes
+
+
 def test_it_is_known_by_its_keys() -> None:
     assert choose_format(found()) == (
         "mjlab",
@@ -96,6 +136,13 @@ def test_it_is_known_by_its_keys() -> None:
     name, words = choose_format(found(older)) or ("", "")
     assert (name, words) == ("mjlab", "metadata joint_names, default_joint_pos, observation_names, action_scale")
     assert choose_format(found(dict.fromkeys(VELOCITY))) == ("rsl_rl", "inputs obs and output actions")
+
+
+def test_a_tracking_policy_without_its_newer_lists_is_mjlabs_if_the_user_says_so() -> None:
+    older = {key: None for key in VELOCITY if key.startswith("observation_terms_")} | {"anchor_body_name": "torso"}
+    assert (choose_format(found(older)) or ("",))[0] == "beyondmimic"
+    assert (choose_format(found(older), "mjlab") or ("",))[0] == "mjlab"
+    assert (choose_format(found({"anchor_body_name": "torso"}), "beyondmimic") or ("",))[0] == "beyondmimic"
 
 
 def test_gains_by_actuator_are_not_laid_beside_joints() -> None:
@@ -187,7 +234,6 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {},
         "histories as an axis of their own are not supported",
     ),
-    ({"observation_names": None}, {}, "metadata 'observation_names' of policy p.onnx is missing"),
     ({"joint_names": ["a", "a", "b", "c"]}, {}, "found a more than once"),
     ({"joint_names": JOINTS[:3], "default_joint_pos": [0.0] * 3}, {}, "policy p.onnx has 4 actions"),
 ]

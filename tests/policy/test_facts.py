@@ -129,10 +129,14 @@ def test_a_part_of_the_wrong_type_is_refused_by_its_key(tmp_path: Path, part: st
         ({"joints.kp": 1.0, "joints.kd": -0.0}, "found kp 1 and kd 0 for every joint, a placeholder (theirs.yaml)"),
         ({"joints.kp": 2e5}, "found kp 200000 N·m/rad for FL_hip_joint (theirs.yaml)"),
         ({"action.scale": 0.0}, "found an action scale of 0 for every joint (theirs.yaml)"),
+        (
+            {"joints.kp": [30.0, 0.0, *[30.0] * 10]},
+            "found kp 0 for FL_thigh_joint, which the network gives positions alone (theirs.yaml)",
+        ),
     ],
 )
 def test_values_that_cannot_be_meant_are_refused_unless_the_user_states_them(
-    tmp_path: Path, trainer: Trainer, change: dict[str, float], text: str
+    tmp_path: Path, trainer: Trainer, change: dict[str, Any], text: str
 ) -> None:
     trainer.document = quadruped_document()
     lines = ["schema = 1"]
