@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from edgert.contract.input_document import read_input
-from edgert.contract.spec import Contract, InputSpec, NetworkSpec
+from edgert.contract.spec import MODEL, Contract, InputSpec, NetworkSpec
 from edgert.contract.terms import TermSizes
 from edgert.tables import Table, show, type_name
 
 MAX_NETWORKS: Final = 16
 MAX_EVERY: Final = 10_000
-MODEL: Final = "policy"
-"""How MODEL itself is called among several networks, if nothing else is said."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -37,11 +35,11 @@ def read_networks(
         networks.append(network)
         inputs |= {network.key(name): spec for name, spec in own.items()}
     if all(network.file for network in networks):
-        networks.append(NetworkSpec(name=MODEL))
+        networks.append(MODEL)
     names = [network.name for network in networks]
     models = [network.name for network in networks if not network.file]
     if len(set(names)) < len(names):
-        table.fail("network", found=", ".join(names), expected=f"each name once; '{MODEL}' is MODEL itself")
+        table.fail("network", found=", ".join(names), expected=f"each name once; '{MODEL.name}' is MODEL itself")
     if len(models) > 1:
         table.fail("network", found=f"no file for {', '.join(models)}", expected="one without a file, MODEL itself")
     return tuple(networks), inputs

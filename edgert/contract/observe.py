@@ -6,6 +6,7 @@ compiles the same contract into a gather and one affine map; tests hold the two 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -58,6 +59,11 @@ class Observer:
         if self._bounds is not None:
             result = xp.minimum(xp.maximum(result, self._bounds[0]), self._bounds[1])
         return result
+
+
+def whole_inputs(inputs: Mapping[str, InputSpec]) -> list[str]:
+    """Those inputs of which every number is whole, so that they may be integers."""
+    return [name for name, spec in inputs.items() if all(load_term(term.name).integer for term in spec.terms)]
 
 
 def affine(spec: InputSpec) -> tuple[list[float], list[float], list[float], list[float]]:

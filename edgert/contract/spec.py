@@ -222,6 +222,10 @@ class NetworkSpec:
         return f"{self.name}.{name}" if self.file else name
 
 
+MODEL = NetworkSpec(name="policy")
+"""MODEL itself, by the name that it has among several networks if nothing else is said."""
+
+
 def output_place(networks: Sequence[NetworkSpec], name: str) -> tuple[int, str]:
     """Where an output that a contract names comes from: the number of the network, and its ONNX output.
 
@@ -255,12 +259,20 @@ class Contract:
     """Empty for a policy of one network, else every network, MODEL itself among them."""
     robot: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    """Dotted field to where its value came from: "metadata", "sidecar", "user …", "task", "default"."""
+    """Dotted field to its source in words: "metadata", "deploy.yaml", "user (policy.toml)", "assumed …",
+    "default"."""
 
     @property
     def period_s(self) -> float:
         """Control period, s."""
         return 1.0 / self.control_hz
+
+    def inputs_of(self, network: NetworkSpec | None = None) -> dict[str, InputSpec]:
+        """The inputs of one of its networks (None: MODEL itself), by their ONNX names."""
+        if network is not None and network.file:
+            return {name: self.inputs[network.key(name)] for name in network.inputs}
+        others = {each.key(name) for each in self.networks if each.file for name in each.inputs}
+        return {name: spec for name, spec in self.inputs.items() if name not in others}
 
     def to_document(self) -> dict[str, Any]:
         """The contract as the documented schema, complete: what `edgert.contract` metadata holds."""

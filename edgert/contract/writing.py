@@ -16,7 +16,6 @@ SCHEMA = 1
 
 def contract_document(contract: Contract) -> dict[str, Any]:
     """See `Contract.to_document`."""
-    own = {key: spec for key, spec in contract.inputs.items() if key not in _others(contract.networks)}
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "robot": contract.robot,
@@ -27,7 +26,7 @@ def contract_document(contract: Contract) -> dict[str, Any]:
             "kp": _floats(contract.kp),
             "kd": _floats(contract.kd),
         },
-        "inputs": {name: _input(spec) for name, spec in own.items()},
+        "inputs": _inputs(contract.inputs_of()),
         "action": _action(contract.action),
     }
     if contract.command is not None:
@@ -45,20 +44,15 @@ def contract_document(contract: Contract) -> dict[str, Any]:
     if contract.recurrent:
         document["recurrent"] = dict(contract.recurrent)
     if contract.networks:
-        document["network"] = [_network(network, contract.inputs) for network in contract.networks]
+        document["network"] = [_network(network, contract) for network in contract.networks]
     return document
 
 
-def _others(networks: Sequence[NetworkSpec]) -> set[str]:
-    """Keys of the inputs of other networks than MODEL itself."""
-    return {network.key(name) for network in networks if network.file for name in network.inputs}
-
-
-def _network(network: NetworkSpec, inputs: Mapping[str, InputSpec]) -> dict[str, Any]:
+def _network(network: NetworkSpec, contract: Contract) -> dict[str, Any]:
     document: dict[str, Any] = {"name": network.name}
     if network.file:
         document["file"] = network.file
-        document["inputs"] = {name: _input(inputs[network.key(name)]) for name in network.inputs}
+        document["inputs"] = _inputs(contract.inputs_of(network))
     if network.every != 1:
         document["every"] = network.every
     if network.recurrent:
@@ -66,8 +60,11 @@ def _network(network: NetworkSpec, inputs: Mapping[str, InputSpec]) -> dict[str,
     return document
 
 
-def _input(spec: InputSpec) -> dict[str, Any]:
-    return {"terms": [_term(term) for term in spec.terms]} | _changed(spec, skip=("terms",))
+def _inputs(inputs: Mapping[str, InputSpec]) -> dict[str, Any]:
+    return {
+        name: {"terms": [_term(term) for term in spec.terms]} | _changed(spec, skip=("terms",))
+        for name, spec in inputs.items()
+    }
 
 
 def _term(term: ObservationTerm) -> dict[str, Any]:

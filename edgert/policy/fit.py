@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from edgert.contract.spec import Contract, InputSpec
+from edgert.contract.spec import MODEL, Contract, InputSpec
 from edgert.errors import ContractError, EdgertError, UnsupportedError
 from edgert.policy.model import IMAGE_AXES, PolicyFile, numbers_of
 from edgert.policy.refusals import check_memory, check_operators
@@ -104,12 +104,10 @@ def check_fit(contract: Contract, file: PolicyFile, networks: Mapping[str, Polic
         ContractError: a size differs.
         UnsupportedError: the network forgets everything from tick to tick.
     """
-    own = dict(contract.inputs)
-    for network in contract.networks:
-        if network.file:
-            theirs = {name: own.pop(network.key(name)) for name in network.inputs}
-            _check_inputs(theirs, network.recurrent, contract, networks[network.name])
-    _check_inputs(own, contract.recurrent, contract, file)
+    for network in contract.networks or (MODEL,):
+        recurrent = network.recurrent if network.file else contract.recurrent
+        theirs = networks[network.name] if network.file else file
+        _check_inputs(contract.inputs_of(network), recurrent, contract, theirs)
     if not contract.networks:
         _check_action(contract, file)
 

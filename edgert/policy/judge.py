@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from edgert.contract.motion import NEEDS
 from edgert.contract.spec import POSITIONS, Contract
 from edgert.errors import ContractError
 from edgert.policy.companions import named_networks
@@ -21,6 +22,8 @@ from edgert.tables import toml_key
 
 ASSUMED_HZ: Final = 50.0
 """Control rate of a policy that does not say its own: that of nearly every published one."""
+EMBEDDED: Final = "metadata, from "
+"""How the source of an embedded field begins, before that which it had then."""
 MAX_KP: Final = 1e5
 """N·m/rad: above, a gain is a mistake of units or a placeholder for "stiff"."""
 _OF_NETWORK: Final = re.compile(r"latent|embed|encod|estimat")
@@ -34,15 +37,7 @@ _JOINT_FACTS: Final = {
 _SECTIONS: Final = {
     "command.kind": ("command", "goal_pos"),
     "phase.hz": ("phase", "sin_phase", "cos_phase"),
-    "motion.file": (
-        "time_step",
-        "motion_phase",
-        "motion_joint_pos",
-        "motion_joint_vel",
-        "motion_command",
-        "motion_anchor_pos_b",
-        "motion_anchor_ori_b",
-    ),
+    "motion.file": tuple(NEEDS),
 }
 """Facts that some terms need, each with those terms."""
 _OF_SECTION: Final = {
@@ -187,10 +182,6 @@ def _undriven(contract: Contract) -> list[str]:
 def is_users(source: str) -> bool:
     """Whether a field comes from the user's own contract, now or when it was embedded."""
     return source.removeprefix(EMBEDDED).startswith(("user (", f"sidecar ({OWN})"))
-
-
-EMBEDDED: Final = "metadata, from "
-"""How the source of an embedded field begins, before that which it had then."""
 
 
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.contract.observe import affine
-from edgert.contract.spec import Contract, InputSpec, NetworkSpec, ObservationTerm, output_place
+from edgert.contract.spec import MODEL, Contract, InputSpec, NetworkSpec, ObservationTerm, output_place
 from edgert.errors import ContractError
 from edgert.policy.onnx_model import Arrays
 
@@ -28,7 +28,7 @@ def links_of(contract: Contract, obs: Arrays, out: Arrays, previous: dict[str, n
     Raises:
         ContractError: an output has another size than its term.
     """
-    specs = contract.networks or (NetworkSpec(name=""),)
+    specs = contract.networks or (MODEL,)
     links: list[list[Link]] = [[] for _ in specs]
     for name, spec in contract.inputs.items():
         place = _network_of(specs, name)

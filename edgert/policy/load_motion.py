@@ -8,8 +8,8 @@ from typing import Any
 import numpy.typing as npt
 
 from edgert.contract.motion import Motion, check_motion
+from edgert.contract.observe import whole_inputs
 from edgert.contract.spec import Contract, MotionSpec
-from edgert.contract.terms import load_term
 from edgert.device.device import Device
 from edgert.errors import ContractError
 from edgert.policy.load import LoadedPolicy
@@ -56,9 +56,8 @@ def _runs(model: OnnxModel, contract: Contract, spec: MotionSpec) -> Any:
     """See `motion_network.Run`."""
     inputs = {name: each for name, each in contract.inputs.items() if name in model.inputs}
     sizes = {name: each.dim for name, each in inputs.items()}
-    whole = [name for name, each in inputs.items() if all(load_term(term.name).integer for term in each.terms)]
     rows = model.rows(sizes, 1)
-    obs = model.arrays(sizes, rows, whole)
+    obs = model.arrays(sizes, rows, whole_inputs(inputs))
     states = {name: memory.now for name, memory in model.memory(contract.recurrent, obs).items()}
     names = tuple(spec.outputs.values())
 

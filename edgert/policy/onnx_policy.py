@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from edgert.closing import Closes
 from edgert.contract.motion import Motion
-from edgert.contract.network_document import MODEL
-from edgert.contract.spec import Contract, InputSpec, NetworkSpec, output_place
-from edgert.contract.terms import load_term
+from edgert.contract.observe import whole_inputs
+from edgert.contract.spec import MODEL, Contract, InputSpec, NetworkSpec, output_place
 from edgert.device.device import Device, find_device
 from edgert.errors import ContractError, UnsupportedError
 from edgert.policy.links import Link, links_of
@@ -100,7 +99,7 @@ class OnnxPolicy(Closes):
         self.name = str(loaded.file.path)
         self.nworld = nworld
         self._closed = False
-        specs = contract.networks or (NetworkSpec(name=MODEL),)
+        specs = contract.networks or (MODEL,)
         wanted = _wanted_outputs(contract, specs)
         unused = [spec.name for spec, outputs in zip(specs, wanted, strict=True) if not outputs]
         if unused:
@@ -247,13 +246,10 @@ def _open(
     """One network with the outputs that are wanted, and why others could not be given."""
     contract = loaded.contract
     file = loaded.networks[spec.name] if spec.file else loaded.file
-    others = {network.key(name) for network in contract.networks if network.file for name in network.inputs}
-    own = spec.inputs if spec.file else tuple(name for name in contract.inputs if name not in others)
-    inputs = {name: contract.inputs[spec.key(name)] for name in own}
+    inputs = contract.inputs_of(spec)
     recurrent = spec.recurrent if spec.file else contract.recurrent
     model = OnnxModel(file, device)
-    whole = [name for name, each in inputs.items() if all(load_term(term.name).integer for term in each.terms)]
-    obs = model.arrays(_sizes(model, inputs, recurrent, file), nworld, whole)
+    obs = model.arrays(_sizes(model, inputs, recurrent, file), nworld, whole_inputs(inputs))
     missing = [name for name in wanted if name not in model.outputs]
     if missing:
         raise ContractError(
