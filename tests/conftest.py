@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from edgert.errors import EdgertError
+from edgert.sim.gl import Gl, choose_gl
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -19,3 +22,12 @@ def shared() -> Path:
             f"real policies are not at {path}; set EDGERT_SHARED to the folder that holds policies/ and robots/"
         )
     return path.resolve()
+
+
+@pytest.fixture(scope="session")
+def gl() -> Gl:
+    """The library that draws here; where there is none, the test is skipped and the reason names the packages."""
+    try:
+        return choose_gl()
+    except EdgertError as error:
+        pytest.skip(f"nothing draws here: {error}")

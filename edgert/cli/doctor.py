@@ -61,7 +61,7 @@ def _graphics() -> Check:
 
     try:
         check_mujoco()
-        from edgert.view.gl import choose_gl
+        from edgert.sim.gl import choose_gl
 
         return Check(name="gl", status="ok", found=f"{choose_gl()} draws")
     except EdgertError as error:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from edgert.contract.spec import MODEL, Contract, InputSpec
 from edgert.errors import ContractError, EdgertError, UnsupportedError
+from edgert.policy.images import flat_shape, wrong_rank
 from edgert.policy.model import IMAGE_AXES, PolicyFile, numbers_of
 from edgert.policy.refusals import check_memory, check_operators
 
@@ -154,7 +155,10 @@ def _check_inputs(
             ),
         )
     for name, spec in inputs.items():
-        size = numbers_of(file.input_shapes.get(name, ()))
+        shape = file.input_shapes.get(name, ())
+        if flat_shape(shape, spec.image) is None:
+            raise wrong_rank(name, shape, spec.image, file.path)
+        size = numbers_of(shape)
         if size is not None and size != spec.dim:
             raise ContractError(
                 f"input '{name}' of policy {file.path} has another size than the contract's terms",

@@ -135,8 +135,16 @@ def _unfed(document: Mapping[str, Any], file: PolicyFile, fed: set[Any], where: 
             whose = "; those of another network need [[network]]" if _OF_NETWORK.search(name.lower()) else ""
             what = f"what its {_count(shape)} are, in their order{whose}"
             if len(shape) == IMAGE_AXES:
-                what = f"which camera its image of {' × '.join(map(str, shape[1:]))} is from: a term 'camera'"
+                what = _camera(shape)
             yield Missing(f"{where}inputs.{toml_key(name)}.terms", what)
+
+
+def _camera(shape: tuple[int | str | None, ...]) -> str:
+    """What has to be said of an image, with the term as far as its shape tells it."""
+    channels, height, width = (axis if isinstance(axis, int) else "…" for axis in shape[1:])
+    image = "rgb" if channels == 3 else "depth"
+    term = f'{{ name = "camera", camera = "…", image = "{image}", height = {height}, width = {width} }}'
+    return f"which camera its image of {channels} × {height} × {width} is from: {term}"
 
 
 def check_plausible(contract: Contract, file: PolicyFile) -> None:

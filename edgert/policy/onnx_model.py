@@ -19,6 +19,7 @@ import numpy.typing as npt
 from edgert.device.device import Device
 from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
 from edgert.errors import ContractError, DeviceError, IntegrityError
+from edgert.policy.images import Image, Shape, flat_shape, run_shape, wrong_rank
 from edgert.policy.model import PolicyFile
 from edgert.policy.refusals import check_operators, refused_by_runtime
 
@@ -63,18 +64,25 @@ class Memory:
 class OnnxModel:
     """A model opened on a device, and what it declares.
 
+    Args:
+        file: the model.
+        device: where it runs.
+        images: inputs that are images, which are handed over in rows like all others.
+
     Raises:
         DeviceError: onnxruntime is missing, or cannot run on the device.
         IntegrityError: onnxruntime refuses the model.
     """
 
-    def __init__(self, file: PolicyFile, device: Device) -> None:
+    def __init__(self, file: PolicyFile, device: Device, images: Mapping[str, Image] = MappingProxyType({})) -> None:
         self.file = file
         self.device = device
         self.session = _session(file, device)
         self.provider: str = self.session.get_providers()[0]
         self.inputs = {entry.name: _tensor(entry) for entry in self.session.get_inputs()}
         self.outputs = {entry.name: _tensor(entry) for entry in self.session.get_outputs()}
+        self._images = images
+        self._flat = {name: flat_shape(entry.shape, images.get(name)) for name, entry in self.inputs.items()}
         self.run_shapes: dict[str, tuple[int, ...]] = {}
         """Shapes of the outputs of one run, known after the first."""
 
@@ -95,7 +103,8 @@ class OnnxModel:
                     expected="one of " + ", ".join(types),
                 )
             self.check_rank(name)
-            batch = entry.shape[0] if len(entry.shape) == 2 else None
+            shape = self._rows_of(name)
+            batch = shape[0] if len(shape) == 2 else None
             if isinstance(batch, int) and (batch < 1 or nworld % batch or batch != self.rows(sizes, nworld)):
                 raise ContractError(
                     f"input '{name}' of policy {self.file.path} has a fixed batch",
@@ -111,7 +120,7 @@ class OnnxModel:
 
         An input without a batch axis is that of one world.
         """
-        shapes = [self.inputs[name].shape for name in observed]
+        shapes = [self._rows_of(name) for name in observed]
         if any(self._unbatched(shape) for shape in shapes):
             return 1
         fixed = [shape[0] for shape in shapes if isinstance(shape[0], int)]
@@ -121,9 +130,13 @@ class OnnxModel:
     def _unbatched(shape: Sequence[int | str | None]) -> bool:
         return len(shape) == 0 or (len(shape) == 1 and isinstance(shape[0], int))
 
+    def _rows_of(self, name: str) -> Shape:
+        """The shape of an input, that of an image as rows of numbers."""
+        return self._flat[name] or self.inputs[name].shape
+
     def width(self, name: str) -> int | None:
         """Numbers of one world that an input takes; None where the model does not say."""
-        shape = self.inputs[name].shape
+        shape = self._rows_of(name)
         if len(shape) == 0 or (len(shape) == 1 and not self._unbatched(shape)):
             return 1
         return shape[-1] if isinstance(shape[-1], int) else None
@@ -131,6 +144,8 @@ class OnnxModel:
     def run_shape(self, name: str, rows: int, size: int) -> tuple[int, ...]:
         """The shape of an input of one run."""
         shape = self.inputs[name].shape
+        if len(shape) > 2:
+            return run_shape(shape, self._images[name], rows)
         if len(shape) == 1:
             return (size,) if self._unbatched(shape) else (rows,)
         return (rows, size) if shape else ()
@@ -176,15 +191,9 @@ class OnnxModel:
         return np.zeros((nworld, *shape), _FLOATS[entry.type])
 
     def check_rank(self, name: str) -> None:
-        """Refuse an input that is not [batch, size], nor [size], nor a single number."""
-        shape = self.inputs[name].shape
-        if len(shape) > 2:
-            image = ", an image or a sequence" if len(shape) in (3, 4) else ""
-            raise ContractError(
-                f"input '{name}' of policy {self.file.path} has the wrong rank",
-                found=f"{list(shape)}{image}",
-                expected="[batch, size]",
-            )
+        """Refuse an input that is not [batch, size], nor [size], nor a single number, nor the image it has to be."""
+        if self._flat[name] is None:
+            raise wrong_rank(name, self.inputs[name].shape, self._images.get(name), self.file.path)
 
     def probe(
         self,
@@ -215,7 +224,7 @@ class OnnxModel:
             if reason:
                 values.pop(entry.name, None)
                 left_out.append(f"{entry.name}: {reason}")
-        batched = not all(self._unbatched(self.inputs[name].shape) for name in obs)
+        batched = not all(self._unbatched(self._rows_of(name)) for name in obs)
         return {name: _for_all(value, rows if batched else -1, nworld) for name, value in values.items()}, tuple(
             left_out
         )

@@ -248,7 +248,8 @@ def _open(
     file = loaded.networks[spec.name] if spec.file else loaded.file
     inputs = contract.inputs_of(spec)
     recurrent = spec.recurrent if spec.file else contract.recurrent
-    model = OnnxModel(file, device)
+    images = {name: each.image for name, each in inputs.items() if each.image is not None}
+    model = OnnxModel(file, device, images)
     obs = model.arrays(_sizes(model, inputs, recurrent, file), nworld, whole_inputs(inputs))
     missing = [name for name in wanted if name not in model.outputs]
     if missing:
@@ -274,7 +275,7 @@ def _sizes(
             found="contract: " + (", ".join((*inputs, *recurrent)) or "none"),
             expected="the model's " + ", ".join(str(entry) for entry in model.inputs.values()),
             hint="Name each ONNX input as [inputs.<name>] in policy.toml, and each state with its output in "
-            "[recurrent]; images are not supported by this version",
+            "[recurrent]",
         )
     for name, spec in inputs.items():
         model.check_rank(name)

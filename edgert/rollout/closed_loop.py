@@ -193,7 +193,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
         )
         policy = resources.enter_context(OnnxPolicy(loaded, device, options.num_envs, every_output=every_output))
         worlds.observe_in({name: array.dtype for name, array in policy.obs.items()})
-        notes += [drive_summary(worlds.scene, "contract"), *worlds.scene.held.notes()]
+        notes += [drive_summary(worlds.scene, "contract"), *worlds.scene.held.notes(), *worlds.body.notes()]
         notes += [beginning(worlds.scene, task)] if worlds.motion is None else following(worlds.motion, task)
         notes += differences(contract, task.trained, task.name)
         if command is not None and contract.command is not None:

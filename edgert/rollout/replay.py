@@ -217,13 +217,22 @@ def _actor(episode: Episode, model: str | Path | None, device: str) -> _Actor:
     contract: Any = episode.header.get("contract")
     action = contract.get("action") if isinstance(contract, Mapping) else None
     several = isinstance(action, Mapping) and (isinstance(action.get("output"), list) or "added" in action)
-    if isinstance(contract, Mapping) and (several or "network" in contract):
+    if isinstance(contract, Mapping) and (several or "network" in contract or _sees(contract)):
         return _composed(episode, parse_contract(contract, "contract of the recording"), model, device)
     return _single(episode, model, device)
 
 
+def _sees(contract: Mapping[str, Any]) -> bool:
+    """Whether an input may be an image, whose shape the contract knows."""
+    inputs = contract.get("inputs")
+    specs = inputs.values() if isinstance(inputs, Mapping) else ()
+    lists = [spec.get("terms") for spec in specs if isinstance(spec, Mapping)]
+    terms = [term for terms in lists if isinstance(terms, list) for term in terms if isinstance(term, Mapping)]
+    return any(term.get("name") in ("camera", "height_scan") for term in terms)
+
+
 def _composed(episode: Episode, contract: Contract, model: str | Path | None, device: str) -> _Actor:
-    """A policy of several networks, or whose action is made of several outputs: under its recorded contract."""
+    """A policy of several networks, of images, or whose action is made of several outputs: by its recorded contract."""
     loaded = _checked(episode, model, lambda path: load_as(path, contract))
     seen = {name: array.shape[1:] for name, array in episode.observation.items()}
     _check_room(episode, sum(spec.dim for spec in contract.inputs.values()))

@@ -6,6 +6,7 @@ Opening reads the policy, works out its contract, builds the scene for it and st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -314,7 +315,7 @@ def open_session(options: RunOptions) -> Session:
             fall=_fall_rule(task, scene, robot, motion),
             start=start,
             motion=motion,
-            notes=notes,
+            notes=[*notes, *robot.body.notes(contract.period_s if options.real_time else math.inf)],
             _resources=resources.pop_all(),
         )
 

@@ -6,6 +6,7 @@ addresses are contiguous the state's arrays are live views of the simulation; ot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ class SimBody(Closes):
         carried = [name for name in bodies if name not in hanging]
         pos = self._poses.pos | dict.fromkeys(carried, base.get("base_pos"))
         quat = self._poses.quat | dict.fromkeys(carried, base.get("base_quat"))
-        self._senses = Senses(scene, senses, pos, quat)
+        self._senses = Senses(sim, scene, senses, pos, quat)
         self.state = RobotState(
             joint_names=scene.joints,
             joint_pos=joint_pos,
@@ -88,6 +89,16 @@ class SimBody(Closes):
         for source, index, gathered in self._gathers:
             np.take(source, index, axis=1, out=gathered, mode="clip")  # "raise" would copy twice
         self._poses.refresh()
+
+    def notes(self, period_s: float = math.inf) -> list[str]:
+        """What the senses cost, one line each; `period_s`: between two looks, where they have to be in time."""
+        notes = list(self._senses.notes)
+        if self._senses.draw_s > period_s:
+            notes.append(
+                f"warning: drawing takes longer than the control period of {period_s * 1e3:g} ms: commands will be "
+                "late, but for --no-real-time"
+            )
+        return notes
 
     def look(self, mask: Mask | None = None) -> None:
         """Bring what the body sees of its surroundings up to date, after `refresh`, in the worlds of the mask."""

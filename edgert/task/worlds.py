@@ -375,7 +375,8 @@ def _fixed(command: Sequence[float], task: Task) -> Floats:
 def _check_size(nworld: int, scene: Scene, randomise: Randomisation, noise: Floats) -> None:
     """Refuse more worlds than the memory holds."""
     check_count("worlds", nworld, 1, MAX_WORLDS)
-    check_memory(nworld, world_bytes(scene.model, needs_model_fields(randomise)) + draw_bytes(noise))
+    seen = 16 * noise.size  # an observation in float64, in the network's type, and pictures as they were drawn
+    check_memory(nworld, world_bytes(scene.model, needs_model_fields(randomise)) + draw_bytes(noise) + seen)
 
 
 def _check_terms(task: Task, inputs: RewardInputs) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.errors import UnknownNameError, UnsupportedError
+from edgert.sim.gl import Gl, gl_context
 from edgert.sim.protocol import Floats, quiet_physics
-from edgert.view.gl import Gl, gl_context
 
 Picture = npt.NDArray[np.uint8]
 """(height, width, 3), red, green, blue, top row first."""

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from edgert.clock import Clock, MonotonicClock
 from edgert.errors import EdgertError
+from edgert.sim.gl import Gl, choose_gl
 from edgert.sim.protocol import Floats
 from edgert.view.encode import FORMATS, check_encoder, check_place, open_encoder
-from edgert.view.gl import Gl, choose_gl
 from edgert.view.render import Picture, open_renderer
 
 MAX_FPS = 30.0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edgert.cli.main import EXIT_DIFFERENCE, run
-from edgert.view import gl
+from edgert.sim import gl
 
 NAMES = [
     "python", "packages", "onnxruntime", "extra-sync", "extra-view", "gl", "realtime", "memlock", "cpu-governor",

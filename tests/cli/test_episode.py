@@ -194,7 +194,7 @@ def test_a_torn_recording_is_read_with_a_warning(
 
 def test_the_states_are_filmed(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from edgert.errors import EdgertError
-    from edgert.view.gl import choose_gl
+    from edgert.sim.gl import choose_gl
 
     try:
         choose_gl()

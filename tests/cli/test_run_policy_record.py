@@ -20,7 +20,7 @@ from support import failing_later_model, linear_model, quadruped_document, save
 from edgert.cli.main import run
 from edgert.errors import EdgertError
 from edgert.rollout import Episode, read
-from edgert.view.gl import choose_gl
+from edgert.sim.gl import choose_gl
 
 QUICK = ("--seconds", "0.2", "--no-real-time")
 

@@ -89,7 +89,8 @@ def test_the_user_may_call_any_output_the_action(tmp_path):
         ({"hidden": [1, 1, 8]}, "expected an output such as 'hidden_out'"),
         (
             {"camera": [1, 3, 48, 64]},
-            "inputs.camera.terms (which camera its image of 3 × 48 × 64 is from: a term 'camera')",
+            'which camera its image of 3 × 48 × 64 is from: { name = "camera", camera = "…", image = "rgb", '
+            "height = 48, width = 64 })",
         ),
         ({"scan": [1, 5, 64]}, "input 'scan' of policy M has 3 axes: found [1, 5, 64], expected [batch, size], or"),
         ({"extra": [1, 0]}, "input 'extra' of policy M has an axis of size 0: found [1, 0]. Export it again"),

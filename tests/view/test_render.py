@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgert.assets import find
-from edgert.view.gl import Gl
+from edgert.sim.gl import Gl
 from edgert.view.render import find_camera
 
 SCENE = str(find("sims", "quadruped") / "scene.xml")

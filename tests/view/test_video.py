@@ -18,9 +18,9 @@ from edgert import RunOptions, open_session
 from edgert.assets import find
 from edgert.clock import FakeClock
 from edgert.errors import EdgertError, UnknownNameError, UnsupportedError
+from edgert.sim.gl import MISSING, Gl, choose_gl
 from edgert.sim.protocol import Floats
 from edgert.view import VideoInfo, check_video, write_video
-from edgert.view.gl import MISSING, Gl, choose_gl
 
 HZ = 50.0
 SMALL = {"width": 160, "height": 120}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Protocol, get_args
 
 from edgert.errors import UnknownNameError, UnsupportedError
 
@@ -121,25 +121,44 @@ def choose_gl(environment: Mapping[str, str] = os.environ, probe: Callable[[Gl],
     raise UnsupportedError("OpenGL makes no picture here", found=found, hint=hint)
 
 
-@contextmanager
-def gl_context(kind: Gl, width: int, height: int) -> Iterator[None]:
-    """A current OpenGL context for pictures of width × height pixels, freed at the end.
+class GlContext(Protocol):
+    """What draws in this process; `make_current` comes before every use, as others may have drawn in between."""
+
+    def make_current(self) -> None:
+        """Draw into this context from now on."""
+        ...
+
+    def free(self) -> None:
+        """Give it back; twice does no harm."""
+        ...
+
+
+def open_context(kind: Gl, width: int, height: int) -> GlContext:
+    """A current OpenGL context for pictures of up to width × height pixels, for the caller to free.
 
     Raises:
         UnsupportedError: the library makes no context in this process.
     """
-    context = None
+    context: GlContext | None = None
     try:
-        try:
-            context = import_module(f"mujoco.{kind}").GLContext(width, height)
-            context.make_current()
-        except Exception as error:  # PyOpenGL has an exception for everything
-            raise UnsupportedError(
-                f"{_NAMES[kind]} makes no context in this process",
-                found=error,
-                hint="Unset MUJOCO_GL to choose another",
-            ) from error
-        yield
-    finally:
+        context = import_module(f"mujoco.{kind}").GLContext(width, height)
+        context.make_current()
+    except Exception as error:  # PyOpenGL has an exception for everything
         if context is not None:
             context.free()
+        raise UnsupportedError(
+            f"{_NAMES[kind]} makes no context in this process",
+            found=error,
+            hint="Unset MUJOCO_GL to choose another",
+        ) from error
+    return context
+
+
+@contextmanager
+def gl_context(kind: Gl, width: int, height: int) -> Iterator[None]:
+    """As `open_context`, freed at the end."""
+    context = open_context(kind, width, height)
+    try:
+        yield
+    finally:
+        context.free()

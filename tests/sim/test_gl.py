@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgert.errors import EdgertError, UnknownNameError
-from edgert.view.gl import MISSING, Gl, choose_gl, probe
+from edgert.sim.gl import MISSING, Gl, choose_gl, probe
 
 PACKAGES = "libegl1 libegl-mesa0 libgl1-mesa-dri, or libosmesa6"
 
@@ -95,7 +95,7 @@ def in_a_child(code: str, **variables: str) -> str:
 DRAW = """
 import json, os
 import mujoco  # before the variable is set: MuJoCo has chosen another class
-from edgert.view.gl import choose_gl, probe
+from edgert.sim.gl import choose_gl, probe
 from edgert.view.render import open_renderer
 HIDDEN, SETTING = {hidden!r}, {setting!r}
 environment = {{"MUJOCO_GL": SETTING}}
@@ -125,7 +125,7 @@ def test_each_library_draws(kind: str, hidden: str) -> None:
     assert result == {"reason": "", "gl": kind, "red": True}
 
 
-PROBE = "from edgert.view.gl import probe; print(probe('egl'))"
+PROBE = "from edgert.sim.gl import probe; print(probe('egl'))"
 
 
 def test_a_library_that_cannot_be_loaded_is_not_installed(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_library_without_a_driver_says_so(gl: Gl, tmp_path: Path) -> None:
 
 CHOSEN = """
 from edgert.errors import UnsupportedError
-from edgert.view.gl import gl_context
+from edgert.sim.gl import gl_context
 try:
     with gl_context("egl", 16, 16):
         print("a context")
