@@ -12,9 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edgert.contract.foreign import size
+from edgert.contract.foreign import Draft, size, twist
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.managers import Draft
 from edgert.contract.metadata import Metadata
 from edgert.contract.plausible import doubtful_gains
 from edgert.contract.recurrent import state_pairs
@@ -224,10 +223,7 @@ def _command(values: Metadata, name: str) -> dict[str, Any]:
     if values.has(name):
         table = values.table(name)
         ranges = table.table("ranges") if table.raw("ranges", None) is not None else None
-    known = (
-        {} if ranges is None else {ours: list(ranges.range(key)) for key, ours in _RANGES.items() if ranges.has(key)}
-    )
-    return {"kind": "twist", **known}
+    return twist(ranges, _RANGES)
 
 
 def _gains(groups: Mapping[str, Mapping[str, Any]], names: list[str], draft: Draft) -> None:

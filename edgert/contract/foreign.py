@@ -6,16 +6,18 @@ What the readers of `formats` share. Everything raises `ContractError` with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edgert.contract.formats import Evidence, Shape
+from edgert.contract.formats import Evidence, Reading, Shape
 from edgert.contract.recurrent import state_pairs
 from edgert.errors import ContractError
 from edgert.tables import MAX_MAGNITUDE, Table, is_number, show, type_name
 
 Bounds = list[list[float]]
+TIME_STEP: Final = "time_step"
+"""The input of a network that holds its reference motion, as all exporters call it."""
 MAX_DECIMATION: Final = 10_000
 """Most physics steps in one control tick; real trainers have 1 to 50."""
 _UNBOUNDED: Final = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
@@ -75,10 +77,16 @@ def bounds(table: Table, name: str, length: int) -> Bounds | None:
     return [[float(low), float(high)] for low, high in limited] if any(map(_binds, limited)) else None
 
 
+def twist(ranges: Table | None, names: Mapping[str, str]) -> dict[str, Any]:
+    """The [command] of a twist with its trained ranges, where those are told; `names` are theirs to ours."""
+    told = Table({}, "") if ranges is None else ranges
+    return {"kind": "twist"} | {ours: list(told.range(theirs)) for theirs, ours in names.items() if given(told, theirs)}
+
+
 def observed(found: Evidence) -> list[str]:
-    """The inputs that are no memory of the network's own."""
+    """The inputs that are neither memory of the network's own nor the frame of a motion."""
     memory = state_pairs(tuple(found.inputs), tuple(found.outputs))
-    return [name for name in found.inputs if name not in memory]
+    return [name for name in found.inputs if name not in memory and name != TIME_STEP]
 
 
 def only_input(found: Evidence, source: str) -> str:
@@ -93,6 +101,22 @@ def only_input(found: Evidence, source: str) -> str:
             f"policy {found.model} does not take the one input that {source} describes", found=", ".join(names)
         )
     return names[0]
+
+
+@dataclass(slots=True)
+class Draft:
+    """A `Reading` in the making."""
+
+    document: dict[str, Any]
+    sources: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def reading(self, source: str) -> Reading:
+        """What was understood."""
+        return Reading(
+            document=self.document, source=source, sources=self.sources, notes=tuple(self.notes), reasons=self.reasons
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from edgert.contract.foreign import TIME_STEP, Draft, only_input, twist
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.managers import Draft
+from edgert.contract.input_document import MAX_HISTORY
 from edgert.contract.metadata import Metadata
 from edgert.contract.plausible import doubtful_gains, size_mismatch
-from edgert.contract.recurrent import state_pairs
 from edgert.contract.terms import TermSizes
 from edgert.errors import ContractError
 from edgert.tables import Table, is_number, toml_key
@@ -40,14 +40,12 @@ _TERMS: Final[Mapping[str, Mapping[str, Any]]] = {
     "sin_phase": {"name": "sin_phase"},
 }
 _RANGES: Final = {"lin_vel_x": "vx_m_s", "lin_vel_y": "vy_m_s", "ang_vel_yaw": "wz_rad_s"}
-_TIME: Final = "time_step"
 _OUTPUTS: Final = {
     **{"joint_pos": "joint_pos", "joint_vel": "joint_vel"},
     **{"anchor_pos": "ref_pos_xyz", "anchor_quat": "ref_quat_xyzw"},
 }
 _CLIP: Final = 100.0
 """Bound of the raw action in both of holosoma's runtimes."""
-MAX_HISTORY: Final = 1_000
 
 
 class Holosoma:
@@ -70,11 +68,12 @@ class Holosoma:
         draft = Draft({"schema": 1})
         names = _joints(values, config, draft)
         nact = _action(found, values, config, draft, names)
-        tracks = _TIME in found.inputs or _inner(config, "command", "setup_terms", "motion_command") is not None
+        tracks = TIME_STEP in found.inputs or _inner(config, "command", "setup_terms", "motion_command") is not None
         if tracks:
             _motion(found, config, draft)
         else:
-            draft.document["command"] = _command(values)
+            ranges = values.table("command_ranges") if values.has("command_ranges") else None
+            draft.document["command"] = twist(ranges, _RANGES)
         _rate(config, draft)
         terms = _terms(found, config, draft)
         phases = _phase(config, draft, terms) if not tracks else 0
@@ -194,8 +193,8 @@ def _check_term(config: Table | None) -> None:
 def _motion(found: Evidence, config: Table | None, draft: Draft) -> None:
     outputs = {ours: theirs for ours, theirs in _OUTPUTS.items() if theirs in found.outputs}
     motion: dict[str, Any] = {"quat_order": "xyzw"}
-    if _TIME in found.inputs:
-        motion |= {"time_step": _TIME, "outputs": outputs}
+    if TIME_STEP in found.inputs:
+        motion |= {"time_step": TIME_STEP, "outputs": outputs}
     else:
         draft.reasons["motion.file"] = "the network was exported without its reference motion"
     settings = _inner(config, "command", "setup_terms", "motion_command", "params", "motion_config")
@@ -208,30 +207,11 @@ def _motion(found: Evidence, config: Table | None, draft: Draft) -> None:
     draft.document["motion"] = motion
 
 
-def _command(values: Metadata) -> dict[str, Any]:
-    ranges = values.table("command_ranges") if values.has("command_ranges") else None
-    known = (
-        {} if ranges is None else {ours: list(ranges.range(key)) for key, ours in _RANGES.items() if ranges.has(key)}
-    )
-    return {"kind": "twist", **known}
-
-
 def _rate(config: Table | None, draft: Draft) -> None:
     sim = _inner(config, "simulator", "config", "sim")
     if sim is not None and sim.has("fps") and sim.has("control_decimation"):
         draft.document["control_hz"] = sim.number("fps", above=0.0) / sim.integer("control_decimation", lo=1)
         draft.sources["control_hz"] = _CONFIGURED
-
-
-def _observation(found: Evidence) -> str:
-    """The one input that takes the observation."""
-    memory = state_pairs(tuple(found.inputs), tuple(found.outputs))
-    names = [name for name in found.inputs if name != _TIME and name not in memory]
-    if len(names) != 1:
-        raise ContractError(
-            f"policy {found.model} takes more than the one observation of holosoma", found=", ".join(names)
-        )
-    return names[0]
 
 
 def _terms(found: Evidence, config: Table | None, draft: Draft) -> list[dict[str, Any]]:
@@ -261,7 +241,7 @@ def _term(table: Table, key: str, history: int) -> dict[str, Any]:
 
 
 def _inputs(found: Evidence, draft: Draft, terms: list[dict[str, Any]], sizes: TermSizes) -> None:
-    name = _observation(found)
+    name = only_input(found, SOURCE)
     unknown = [term["unknown"] for term in terms if "unknown" in term]
     if not terms:
         why = "in alphabetical order of holosoma's names; not in files of older versions"

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from edgert.contract.foreign import (
     MAX_DECIMATION,
-    Bounds,
     Run,
     action_document,
     bounds,
@@ -22,6 +21,7 @@ from edgert.contract.foreign import (
     inner,
     numbers,
     observed,
+    size,
     spread,
 )
 from edgert.contract.formats import Evidence, Reading, Shape
@@ -221,7 +221,7 @@ def _run(entry: Table) -> Run:
         kind=_ACTIONS[name],
         scale=spread(flat, "scale", count) if given(flat, "scale") else [1.0] * count,
         offset=spread(flat, "offset", count) if given(flat, "offset") else [0.0] * count,
-        target_clip=_target_clip(flat, count),
+        target_clip=bounds(flat, "clip", count),
     )
 
 
@@ -235,10 +235,6 @@ def _flattened(entry: Table) -> dict[str, Any]:
                 entry.fail(name, found=show(value), expected="the same for every environment")
             result[name] = value[0]
     return result
-
-
-def _target_clip(entry: Table, count: int) -> Bounds | None:
-    return bounds(entry, "clip", count)
 
 
 def _groups(observations: Table, names: Sequence[str], file: str) -> dict[str, list[Table]]:
@@ -306,9 +302,9 @@ def _scan(terms: list[dict[str, Any]], shape: Shape, file: str) -> tuple[str, st
             if term.get("dim", _SCAN.dim) == _SCAN.dim:
                 return f"assumed: {_SCANNED}", ""
             return "", f"{file} has a height_scan of {term['dim']} points, and does not tell their grid"
-    size = shape[-1] if shape else None
+    takes = size(shape)
     told = sum(term["dim"] * term["history"] for term in terms) if all("dim" in term for term in terms) else None
-    if told is not None and isinstance(size, int) and size - told == _SCAN.dim:
+    if told is not None and takes is not None and takes - told == _SCAN.dim:
         terms.append({"name": "height_scan", "history": 1, "dim": _SCAN.dim, "clip": [-1.0, 1.0], "clip_first": True})
         return f"assumed: the {_SCAN.dim} numbers that {file} leaves out are a {_SCANNED}, within ±1 m, at the end", ""
     return "", ""

@@ -7,13 +7,14 @@ point of the base's velocity, their own readers say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edgert.contract.formats import Evidence, Reading
+from edgert.contract.foreign import TIME_STEP, Draft, only_input
+from edgert.contract.formats import Evidence
+from edgert.contract.input_document import MAX_HISTORY
 from edgert.contract.metadata import Metadata
+from edgert.contract.motion import ANCHORED
 from edgert.contract.plausible import doubtful_gains, size_mismatch
-from edgert.contract.recurrent import state_pairs
 from edgert.contract.terms import TermSizes
 from edgert.errors import ContractError
 from edgert.tables import toml_key
@@ -39,32 +40,13 @@ TERMS: Final = {
 }
 HISTORY: Final = ("observation_terms_history_length", "observation_history_lengths", "observation_history_length")
 """How older and newer versions call the samples of each term."""
-MAX_HISTORY: Final = 1_000
 _VELOCITIES: Final = ("vel", "twist", "locomotion", "walk")
 """What the names of commands have in them that are a velocity to follow."""
-_ANCHORED: Final = ("motion_anchor_pos_b", "motion_anchor_ori_b")
-_TIME: Final = "time_step"
 _OUTPUTS: Final = {
     **{"joint_pos": "joint_pos", "joint_vel": "joint_vel"},
     **{"body_pos": "body_pos_w", "body_quat": "body_quat_w"},
 }
 _AXES: Final = {"joint_pos": -1, "joint_vel": -1, "body_pos": -2, "body_quat": -2}
-
-
-@dataclass(slots=True)
-class Draft:
-    """A `Reading` in the making."""
-
-    document: dict[str, Any]
-    sources: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    reasons: dict[str, str] = field(default_factory=dict)
-
-    def reading(self, source: str) -> Reading:
-        """What was understood."""
-        return Reading(
-            document=self.document, source=source, sources=self.sources, notes=tuple(self.notes), reasons=self.reasons
-        )
 
 
 def metadata_keys(found: Evidence) -> list[str]:
@@ -81,7 +63,7 @@ def metadata_keys(found: Evidence) -> list[str]:
 def has_motion(found: Evidence) -> bool:
     """Whether the policy follows a reference motion."""
     values = Metadata(found.metadata, found.model)
-    return _TIME in found.inputs or values.has("anchor_body_name") or "motion" in _commands(values)
+    return TIME_STEP in found.inputs or values.has("anchor_body_name") or "motion" in _commands(values)
 
 
 def histories(values: Metadata) -> list[int]:
@@ -122,13 +104,13 @@ def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
     names = values.names("joint_names") if values.has("joint_names") else []
     pose = values.numbers("default_joint_pos", len(names) or None, "joint") if values.has("default_joint_pos") else []
     draft.document["joints"] |= {key: value for key, value in (("names", names), ("default_pos", pose)) if value}
-    observed = _observation(found)
+    observed = only_input(found, "its metadata")
     njoint = len(names or pose)
     nact = _action(found, values, draft, njoint)
     _gains(values, draft, njoint)
     motion = has_motion(found)
     if motion:
-        _motion(found, values, draft, names, anchored=any(term["name"] in _ANCHORED for term in terms))
+        _motion(found, values, draft, names, anchored=any(term["name"] in ANCHORED for term in terms))
     elif any(term["name"] == "command" for term in terms):
         _command(values, draft)
     sizes = TermSizes(njoint=njoint, nact=nact, ncommand=3, nphase=0, nmotion=1 if motion else 0)
@@ -151,18 +133,6 @@ def term_names(found: Evidence, values: Metadata) -> list[str]:
     listed = values.names(_OBSERVED) if values.has(_OBSERVED) else []
     names = [TERMS.get(name, "") for name in listed]
     return ["motion_command" if name == "command" else name for name in names] if has_motion(found) else names
-
-
-def _observation(found: Evidence) -> str:
-    """The one input that takes the observation."""
-    memory = state_pairs(tuple(found.inputs), tuple(found.outputs))
-    names = [name for name in found.inputs if name != _TIME and name not in memory]
-    if len(names) != 1:
-        raise ContractError(
-            f"policy {found.model} does not take the one observation that its metadata describe",
-            found=", ".join(found.inputs),
-        )
-    return names[0]
 
 
 def _action(found: Evidence, values: Metadata, draft: Draft, njoint: int) -> int:
@@ -218,9 +188,9 @@ def _motion(found: Evidence, values: Metadata, draft: Draft, names: Sequence[str
     """The reference motion, inside the network if it has one; `names` are the joints'."""
     bodies = values.names("body_names") if values.has("body_names") else []
     motion: dict[str, Any] = {}
-    if _TIME in found.inputs:
+    if TIME_STEP in found.inputs:
         outputs = {ours: theirs for ours, theirs in _OUTPUTS.items() if theirs in found.outputs}
-        motion |= {"time_step": _TIME, "outputs": outputs}
+        motion |= {"time_step": TIME_STEP, "outputs": outputs}
         for ours, theirs in outputs.items():
             shape = found.outputs[theirs]
             size = shape[_AXES[ours]] if len(shape) >= -_AXES[ours] else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from edgert.contract.foreign import Draft
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.managers import Draft, has_motion, histories, metadata_keys, read_managers, term_names
+from edgert.contract.managers import has_motion, histories, metadata_keys, read_managers, term_names
 from edgert.contract.metadata import Metadata
 from edgert.errors import ContractError
 

@@ -22,6 +22,7 @@ from edgert.contract.foreign import (
     numbers,
     observed,
     spread,
+    twist,
     whole,
 )
 from edgert.contract.formats import Evidence, Reading
@@ -308,5 +309,4 @@ def _command(table: Table) -> dict[str, Any] | None:
     if not commands.has("base_velocity"):
         return None
     ranges = inner(inner(commands, "base_velocity"), "ranges")
-    known = {ours: list(ranges.range(theirs)) for theirs, ours in _RANGES.items() if given(ranges, theirs)}
-    return {"kind": "twist", **known}
+    return twist(ranges, _RANGES)
