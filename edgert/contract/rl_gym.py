@@ -14,6 +14,7 @@ from typing import Any, Final
 from edgert.contract.foreign import MAX_DECIMATION, given, numbers, only_input, size, spread, whole
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.motors import Motors, find_motors
+from edgert.contract.plausible import doubtful_gains
 from edgert.errors import ContractError
 from edgert.tables import Table, show
 
@@ -52,8 +53,6 @@ class RlGym:
         if given(table, "num_actions") and table.integer("num_actions", lo=1) != count:
             table.fail("num_actions", found=table.raw("num_actions"), expected=f"{count}, as default_angles")
         gains = {ours: spread(table, theirs, count) for ours, theirs in (("kp", "kps"), ("kd", "kds"))}
-        if not any(gains["kp"]):
-            table.fail("kps", found="0 for every joint", expected="the gains that the policy was trained with")
         motors, order = _motors(found, table, count)
         joints: dict[str, Any] = {"default_pos": pose, **gains}
         action: dict[str, Any] = {"scale": spread(table, "action_scale", count), "offset": list(pose)}
@@ -64,6 +63,9 @@ class RlGym:
             for key, place in (("default_pos", 0), ("kp", 1), ("kd", 2)):
                 joints[key] = joints[key] + [values[place] for values in held.values()]
             action["joints"] = driven
+        why = doubtful_gains(gains["kp"], gains["kd"], "kps and kds")
+        if why:  # those that the policy was trained with are asked for
+            del joints["kp"], joints["kd"]
         name = only_input(found, file)
         terms, phase, reason = _terms(table, count, size(found.inputs[name]))
         if motors.joints and len(joints["names"]) > count:
@@ -88,6 +90,7 @@ class RlGym:
                 f"{file} lists no observations: {', '.join(shown)} are assumed, as in unitree_rl_gym's scripts"
             )
         reasons = {f"inputs.{name}.terms": reason} if reason else {}
+        reasons |= dict.fromkeys(("joints.kp", "joints.kd"), why) if why else {}
         return Reading(document=document, source=file, sources=sources, notes=tuple(notes), reasons=reasons)
 
 

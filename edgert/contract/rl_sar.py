@@ -23,6 +23,7 @@ from edgert.contract.foreign import (
 )
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.motors import find_motors
+from edgert.contract.plausible import doubtful_gains
 from edgert.errors import ContractError
 from edgert.tables import Table, show
 
@@ -80,8 +81,9 @@ class RlSar:
         reasons: dict[str, str] = {}
         wheels = indices(table, "wheel_indices", count) if table.raw("wheel_indices", None) != [] else None
         gains = {name: spread(table, f"rl_{name}", count) for name in ("kp", "kd")}
-        if not any(gains["kp"]) and len(wheels or ()) < count:
-            table.fail("rl_kp", found="0 for every joint", expected="the gains that the policy was trained with")
+        why = doubtful_gains(gains["kp"], gains["kd"], "rl_kp and rl_kd") if len(wheels or ()) < count else ""
+        if why:  # those that the policy was trained with are asked for
+            gains, reasons = {}, dict.fromkeys(("joints.kp", "joints.kd"), why)
         pose = list(table.numbers("default_dof_pos", length=count))
         terms = [_term(table, name, count, wheels or ()) for name in table.names("observations")]
         layout, history = _history(table)

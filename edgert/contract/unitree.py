@@ -27,6 +27,7 @@ from edgert.contract.foreign import (
 )
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.motors import find_motors
+from edgert.contract.plausible import doubtful_gains
 from edgert.errors import ContractError
 from edgert.tables import Table, show
 
@@ -77,7 +78,8 @@ class Unitree:
         table = Table(found.sidecars[FILE], FILE)
         body = _body(found, table)
         inputs, used = _inputs(table.table("observations"), observed(found), body)
-        joints: dict[str, Any] = {"default_pos": body.default_pos, "kp": body.kp, "kd": body.kd}
+        joints: dict[str, Any] = {"default_pos": body.default_pos}
+        joints |= {} if body.doubt else {"kp": body.kp, "kd": body.kd}
         document: dict[str, Any] = {
             "schema": 1,
             "control_hz": 1.0 / table.number("step_dt", above=0.0),
@@ -85,7 +87,8 @@ class Unitree:
             "inputs": inputs,
             "action": _action(table.table("actions"), body),
         }
-        notes, sources, reasons = list(body.notes), dict(body.sources), {}
+        notes, sources = list(body.notes), dict(body.sources)
+        reasons = dict.fromkeys(("joints.kp", "joints.kd"), body.doubt) if body.doubt else {}
         command = _command(table)
         if command is not None or "command" in used.values():
             document["command"] = command or {"kind": "twist"}
@@ -121,6 +124,8 @@ class _Body:
     kd: list[float]
     sources: Mapping[str, str]
     notes: tuple[str, ...]
+    doubt: str
+    """Why these gains cannot be the trained ones, or ""."""
 
     def chosen(self, table: Table, name: str) -> list[str] | None:
         """The joints that indices in a file mean; None for all of the policy's."""
@@ -139,8 +144,7 @@ def _body(found: Evidence, table: Table) -> _Body:
     gains = {name: table.numbers(name) for name in ("stiffness", "damping")}
     motors = find_motors(found, order, len(gains["stiffness"]), FILE, "joint_ids_map")
     listed = _listed(table, gains, order, motors.gaps)
-    if not any(gains["stiffness"]) and "JointPositionAction" in inner(table, "actions").data:
-        table.fail("stiffness", found="0 for every motor", expected="the gains that the policy was trained with")
+    positions = "JointPositionAction" in inner(table, "actions").data
     held = [
         motor
         for motor in motors.joints
@@ -161,6 +165,7 @@ def _body(found: Evidence, table: Table) -> _Body:
         kd=[gains["damping"][listed[motor]] for motor in driven],
         sources=sources,
         notes=tuple(notes),
+        doubt=doubtful_gains(gains["stiffness"], gains["damping"], "stiffness and damping") if positions else "",
     )
 
 

@@ -123,7 +123,6 @@ def test_it_is_known_by_its_keys() -> None:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"kps": [0, 0, 0]}, "g1.yaml: key 'kps' is wrong: found 0 for every joint"),
         ({"kds": [1, 2]}, "key 'kds' is wrong: found 2 numbers, expected 3"),
         ({"num_actions": 4}, "key 'num_actions' is wrong: found 4, expected 3, as default_angles"),
         ({"num_obs": 47}, "key 'num_obs' is wrong: found 47, expected 20, as the network takes"),
@@ -134,6 +133,13 @@ def test_what_cannot_be_understood_is_refused(values: dict[str, Any], text: str)
     with pytest.raises(ContractError) as caught:
         RL_GYM.read(evidence(CONFIG | values))
     assert text in str(caught.value)
+
+
+def test_gains_of_nothing_are_asked_for() -> None:
+    reading = RL_GYM.read(evidence(CONFIG | {"kps": [0, 0, 0]}))
+    why = "kps and kds are 0 for every joint: its actuators are modelled elsewhere"
+    assert reading.reasons == {"joints.kp": why, "joints.kd": why}
+    assert reading.document["joints"].keys() == {"names", "default_pos"}
 
 
 def test_another_robot_is_refused() -> None:

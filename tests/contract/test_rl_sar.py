@@ -153,7 +153,6 @@ def test_it_is_known_by_its_keys() -> None:
         ),
         ({"observations_history": [4, 2, 0]}, "found [4, 2, 0], expected every tick down to the latest"),
         ({"observations_history_priority": None}, "observations_history_priority' is wrong: found nothing None"),
-        ({"rl_kp": [0.0] * 4}, "key 'toy/robot_lab.rl_kp' is wrong: found 0 for every joint"),
         ({"rl_kp": [20.0] * 3}, "key 'toy/robot_lab.rl_kp' is wrong: found 3 numbers, expected 4"),
         ({"joint_mapping": [0, 1, 2, 2]}, "joint_mapping' is wrong: found [0, 1, 2, 2], expected 4 places of joints"),
         ({"joint_mapping": [0, 1, 2, 7]}, "found 7, expected 0 to 3, places in joint_names"),
@@ -164,6 +163,13 @@ def test_what_cannot_be_understood_is_refused(values: dict[str, Any], text: str)
     with pytest.raises(ContractError) as caught:
         RL_SAR.read(evidence(changed(**values)))
     assert text in str(caught.value)
+
+
+def test_gains_of_nothing_are_asked_for() -> None:
+    reading = RL_SAR.read(evidence(changed(rl_kp=[0.0] * 4)))
+    why = "rl_kp and rl_kd are 0 for every joint: its actuators are modelled elsewhere"
+    assert reading.reasons == {"joints.kp": why, "joints.kd": why}
+    assert reading.document["joints"].keys() == {"names", "default_pos"}
 
 
 def test_several_configurations_are_refused() -> None:

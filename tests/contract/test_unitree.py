@@ -280,7 +280,6 @@ def test_it_is_known_by_its_keys() -> None:
         ),
         (changed("joint_ids_map", value=[0, 1, 1, 2]), {}, "key 'joint_ids_map' is wrong: found [0, 1, 1, 2]"),
         (changed("joint_ids_map", value=[0, 1, 2, 9]), {}, "key 'joint_ids_map' is wrong: found 9, expected 0 to 3"),
-        (changed("stiffness", value=[0.0] * 4), {}, "key 'stiffness' is wrong: found 0 for every motor"),
         (
             changed("damping", value=[1.0]),
             {},
@@ -365,6 +364,13 @@ def test_a_list_may_stand_in_two_places(tmp_path: Path) -> None:
     text = "a: &x [1, {b: 2}]\nc: *x\nd: [*x, *x]\n"
     value = [1, {"b": 2}]
     assert read_yaml(write(tmp_path, text), kind="sidecar") == {"a": value, "c": value, "d": [value, value]}
+
+
+def test_gains_of_nothing_are_asked_for() -> None:
+    reading = UNITREE.read(evidence(changed("stiffness", value=[0.0] * 4)))
+    why = "stiffness and damping are 0 for every joint: its actuators are modelled elsewhere"
+    assert reading.reasons == {"joints.kp": why, "joints.kd": why}
+    assert reading.document["joints"].keys() == {"names", "default_pos"}
 
 
 @pytest.mark.parametrize(
