@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,6 +49,17 @@ def evidence(inputs: Shapes, outputs: Shapes, metadata: Mapping[str, str], **fie
         metadata=metadata,
         **fields,
     )
+
+
+def with_value(document: Mapping[str, Any], *path: Any, value: Any) -> dict[str, Any]:
+    """A copy of a document with another value at a path of keys and indices."""
+    copied: dict[str, Any] = copy.deepcopy(dict(document))
+    *above, last = path
+    table: Any = copied
+    for key in above:
+        table = table[key]
+    table[last] = value
+    return copied
 
 
 def attach(model: onnx.ModelProto, metadata: Mapping[str, str]) -> onnx.ModelProto:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metadata_examples import with_value
 
 from edgert.contract import parse_contract
 from edgert.contract.formats import Evidence, choose_format
@@ -67,14 +69,7 @@ def evidence(document: dict[str, Any] | None = None, **changes: Any) -> Evidence
     return Evidence(model="p.onnx", metadata={}, **fields | changes)
 
 
-def changed(*path: Any, value: Any) -> dict[str, Any]:
-    document = copy.deepcopy(DESCRIPTORS)
-    *above, last = path
-    table: Any = document
-    for key in above:
-        table = table[key]
-    table[last] = value
-    return document
+changed = partial(with_value, DESCRIPTORS)
 
 
 def terms(document: dict[str, Any], name: str = "obs") -> list[dict[str, Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metadata_examples import with_value
 
 from edgert.contract.formats import Evidence, choose_format
 from edgert.contract.packages import KINFER, POLICY_PACKAGE
@@ -35,14 +36,7 @@ def evidence(manifest: dict[str, Any] | None = None, **changes: Any) -> Evidence
     return Evidence(model="/a/policy.onnx", metadata={}, **fields | changes)
 
 
-def changed(*path: Any, value: Any) -> dict[str, Any]:
-    manifest = copy.deepcopy(MANIFEST)
-    *above, last = path
-    table: Any = manifest
-    for key in above:
-        table = table[key]
-    table[last] = value
-    return manifest
+changed = partial(with_value, MANIFEST)
 
 
 def test_a_package_names_joints_and_leaves_the_rest() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metadata_examples import with_value
 
 from edgert.contract import parse_contract
 from edgert.contract.formats import Evidence, choose_format
@@ -51,14 +53,7 @@ def evidence(document: dict[str, Any] | None = None, **changes: Any) -> Evidence
     return Evidence(model="p.onnx", metadata={}, **fields | changes)
 
 
-def changed(*path: str, value: Any) -> dict[str, Any]:
-    document = copy.deepcopy(DEPLOY)
-    *above, last = path
-    table = document
-    for key in above:
-        table = table[key]
-    table[last] = value
-    return document
+changed = partial(with_value, DEPLOY)
 
 
 def parsed(document: dict[str, Any]) -> Contract:
