@@ -90,7 +90,8 @@ def read_yaml(path: Path, *, kind: str) -> dict[str, Any]:
     Aliases, which exporters write where one list stands in two places, are followed as long as the document that they
     unfold to is bounded too.
 
-    A Python `slice`, as some exporters write it for "every one", reads as the text "all" and is never executed.
+    A Python `slice`, as some exporters write it for "every one", is never executed: it reads as the text "all", or as
+    "slice(0, 3, None)" where it means a part. A Python tuple reads as a list.
     """
     import yaml
 
@@ -140,7 +141,19 @@ def _loader() -> Any:
                 raise yaml.constructor.ConstructorError(None, None, f"the key {twice} more than once", node.start_mark)
             return super().construct_mapping(node, deep)
 
-    Strict.add_constructor("tag:yaml.org,2002:python/object/apply:builtins.slice", lambda loader, node: "all")
+    def slice_text(loader: Any, node: Any) -> str:
+        plain = isinstance(node, yaml.SequenceNode) and all(isinstance(each, yaml.ScalarNode) for each in node.value)
+        ends = loader.construct_sequence(node) if plain else []
+        ends = ends if ends and all(isinstance(end, int | None) for end in ends) else [None]
+        start, stop, step = (None, *ends, None) if len(ends) == 1 else (*ends, None, None)[:3]
+        return "all" if (start or None, stop, step or 1) == (None, None, 1) else f"slice({start}, {stop}, {step})"
+
+    Strict.add_constructor("tag:yaml.org,2002:python/object/apply:builtins.slice", slice_text)
+
+    def tuple_list(loader: Any, node: Any) -> list[Any]:
+        return list(loader.construct_sequence(node, deep=True))
+
+    Strict.add_constructor("tag:yaml.org,2002:python/tuple", tuple_list)
     return Strict
 
 

@@ -6,8 +6,11 @@ What the readers of `formats` share. Everything raises `ContractError` with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import PurePath
 from typing import Any, Final
 
 from edgert.contract.formats import Evidence, Reading, Shape
@@ -20,7 +23,37 @@ TIME_STEP: Final = "time_step"
 """The input of a network that holds its reference motion, as all exporters call it."""
 MAX_DECIMATION: Final = 10_000
 """Most physics steps in one control tick; real trainers have 1 to 50."""
+LOOSE: Final = ("*.yaml", "*.yml", "*.json")
+"""Patterns of files that a reader knows by their content."""
+_SLICE: Final = re.compile(r"slice\((None|-?\d{1,6}), (None|-?\d{1,6}), (None|-?\d{1,6})\)")
 _UNBOUNDED: Final = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
+
+
+def evident(found: Evidence, holds: Callable[[Mapping[str, Any]], bool], usual: Sequence[str] = ()) -> list[str]:
+    """Names of the files beside the model whose content is what a reader wants, whatever they are called.
+
+    Where there are several, that of the model's own name is meant, or else that of the trainer's usual name.
+    """
+    names = [name for name, document in found.sidecars.items() if holds(document)]
+    own = [name for name in names if PurePath(name).stem == PurePath(found.model).stem]
+    named = [name for name in names if any(fnmatchcase(name, pattern) for pattern in usual)]
+    return next((few for few in (own, named) if len(few) == 1), names)
+
+
+def only_file(found: Evidence, names: Sequence[str], what: str) -> str:
+    """The one file of them.
+
+    Raises:
+        ContractError: there are several.
+    """
+    if len(names) != 1:
+        raise ContractError(
+            f"policy {found.model} has several files of {what}",
+            found=", ".join(names),
+            expected="one",
+            hint="Leave only that of this policy beside it",
+        )
+    return names[0]
 
 
 def given(table: Table, name: str) -> bool:
@@ -50,8 +83,12 @@ def whole(value: object) -> bool:
 
 
 def indices(table: Table, name: str, size: int) -> list[int] | None:
-    """Distinct indices below `size`; None where the key is missing, null or says "all"."""
+    """Distinct indices below `size`, of a list or a slice; None where the key is missing, null or says "all"."""
     value = table.raw(name, None)
+    part = _SLICE.fullmatch(value) if isinstance(value, str) else None
+    if part is not None:
+        start, stop, step = (None if end == "None" else int(end) for end in part.groups())
+        value = list(range(size)[start:stop:step]) if step != 0 else value
     if value is None or value == "all":
         return None
     if not whole(value) or not value or not all(0 <= i < size for i in value) or len(set(value)) < len(value):

@@ -124,7 +124,8 @@ _FAULTS: Final = (LookupError, TypeError, ValueError, AttributeError, Arithmetic
 def choose_format(found: Evidence, wanted: str | None = None, notes: list[str] | None = None) -> tuple[str, str] | None:
     """The format of a policy and what speaks for it; None if nothing is known of it.
 
-    A specific format wins over a generic one; of two that are equal none is chosen.
+    A specific format wins over a generic one, and what the model itself holds over files beside it, which may be those
+    of another export; of two that are equal none is chosen.
 
     Args:
         found: what there is.
@@ -135,7 +136,7 @@ def choose_format(found: Evidence, wanted: str | None = None, notes: list[str] |
         UnknownNameError: no format has the wanted name.
         ContractError: several formats fit, or the wanted one does not.
     """
-    fitting = {}
+    fitting: dict[str, str] = {}
     found = replace(found, wanted=wanted is not None)
     readers = load_formats(wanted, [] if notes is None else notes)
     for name, reader in readers.items():
@@ -152,7 +153,13 @@ def choose_format(found: Evidence, wanted: str | None = None, notes: list[str] |
     if wanted is not None and not fitting:
         raise ContractError(f"policy {found.model} shows nothing of the format '{wanted}'", hint="Leave --format out")
     specific = {name: words for name, words in fitting.items() if not getattr(readers[name], "generic", False)}
-    fitting = specific or fitting
+    inside = {name: words for name, words in specific.items() if not files_of(readers[name])}
+    beside = {name: words for name, words in specific.items() if name not in inside}
+    if len(inside) == 1 and beside and notes is not None:
+        notes += (
+            f"not read: {words}, as the model itself is clear; --format {n} reads it" for n, words in beside.items()
+        )
+    fitting = inside or specific or fitting
     if len(fitting) > 1:
         raise ContractError(
             f"policy {found.model} may be of several formats",
@@ -172,6 +179,27 @@ def read_format(name: str, found: Evidence) -> Reading:
     """
     reader = load_format(name)
     return _guarded(name, found, lambda: reader.read(found), Reading)
+
+
+def rate_beside(name: str, found: Evidence) -> tuple[float, str] | None:
+    """The control rate that a file beside the model states, and that file, where the format `name` is the model's own.
+
+    Metadata hardly ever hold it, and trainers leave the file of another format beside them.
+    """
+    readers = load_formats(None, [])
+    if name not in readers or files_of(readers[name]) or getattr(readers[name], "generic", False):
+        return None
+    for other, reader in readers.items():
+        if other == name or not files_of(reader):
+            continue
+        try:
+            fits = _guarded(other, found, lambda: reader.evidence(found), str)  # noqa: B023  # called at once
+            reading = read_format(other, found) if fits else None
+        except ContractError:
+            continue
+        if reading is not None and "control_hz" in reading.document:
+            return reading.document["control_hz"], reading.source
+    return None
 
 
 def load_formats(wanted: str | None, notes: list[str]) -> dict[str, Format]:

@@ -9,18 +9,21 @@ versions leave out altogether.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edgert.contract.foreign import (
+    LOOSE,
     MAX_DECIMATION,
     Run,
     action_document,
     bounds,
+    evident,
     given,
     inner,
     numbers,
     observed,
+    only_file,
     size,
     spread,
 )
@@ -30,6 +33,7 @@ from edgert.errors import ContractError
 from edgert.tables import Table, is_number, show, type_name
 
 _KEYS: Final = ("actions", "articulations", "observations")
+_USUAL: Final = ("*IO_descriptors.y*ml", "*io_descriptors.y*ml")
 _GROUP: Final = "policy"
 _TERMS: Final[Mapping[str, Mapping[str, Any]]] = {
     "base_pos_z": {"name": "base_height"},
@@ -83,25 +87,17 @@ _SCANNED: Final = (
 class IsaacLab:
     """The reader; see `edgert.contract.formats`."""
 
-    files = ("IO_descriptors.yaml", "*IO_descriptors.yaml", "*io_descriptors.yaml")
+    files = ("IO_descriptors.yaml", *LOOSE)
     generic = False
 
     def evidence(self, found: Evidence) -> str:
         """See `Format.evidence`."""
-        names = list(_candidates(found))
+        names = evident(found, _holds, _USUAL)
         return f"{', '.join(names)} with {', '.join(_KEYS)}" if names else ""
 
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
-        names = list(_candidates(found))
-        if len(names) != 1:
-            raise ContractError(
-                f"policy {found.model} has several files of IO descriptors",
-                found=", ".join(names),
-                expected="one",
-                hint="Leave only that of this policy beside it",
-            )
-        file = names[0]
+        file = only_file(found, evident(found, _holds, _USUAL), "IO descriptors")
         table = Table(found.sidecars[file], file)
         robot = _robot(table.table("articulations"))
         joints = list(robot.names("joint_names"))
@@ -151,10 +147,8 @@ class IsaacLab:
 ISAAC_LAB: Final = IsaacLab()
 
 
-def _candidates(found: Evidence) -> Iterator[str]:
-    for name, document in found.sidecars.items():
-        if all(key in document for key in _KEYS) and isinstance(document["actions"], list):
-            yield name
+def _holds(document: Mapping[str, Any]) -> bool:
+    return all(key in document for key in _KEYS) and isinstance(document["actions"], list)
 
 
 def _robot(articulations: Table) -> Table:

@@ -46,6 +46,7 @@ def doubtful_gains(kp: Sequence[float], kd: Sequence[float], where: str) -> str:
     Exporters write 0 where the trainer models its actuators outside the physics.
     """
     if not any(value > 0.0 for value in kp):
-        return f"{where} are 0 for every joint: its actuators are modelled elsewhere"
+        what = f"{where.partition(' ')[0]} is" if any(kd) else f"{where} are"
+        return f"{what} 0 for every joint: its actuators are modelled elsewhere"
     low = min(*kp, *kd)
     return f"{where} hold {low:g}: a gain is at least 0" if low < 0.0 else ""

@@ -11,11 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edgert.contract.foreign import MAX_DECIMATION, given, numbers, only_input, size, spread, whole
+from edgert.contract.foreign import (
+    LOOSE,
+    MAX_DECIMATION,
+    evident,
+    given,
+    numbers,
+    only_file,
+    only_input,
+    size,
+    spread,
+    whole,
+)
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.motors import Motors, find_motors
 from edgert.contract.plausible import doubtful_gains
-from edgert.errors import ContractError
 from edgert.tables import Table, show
 
 _KEYS: Final = ("kps", "kds", "default_angles", "action_scale")
@@ -28,25 +38,17 @@ _SCRIPTS: Final = "assumed: as in unitree_rl_gym's deploy scripts"
 class RlGym:
     """The reader; see `edgert.contract.formats`."""
 
-    files = ("*.yaml",)
+    files = LOOSE
     generic = False
 
     def evidence(self, found: Evidence) -> str:
         """See `Format.evidence`."""
-        names = _candidates(found)
+        names = evident(found, _holds)
         return f"{', '.join(names)} with {', '.join(_KEYS)}" if names else ""
 
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
-        names = _candidates(found)
-        if len(names) != 1:
-            raise ContractError(
-                f"policy {found.model} has several configurations",
-                found=", ".join(names),
-                expected="one",
-                hint="Leave only that of this policy beside it",
-            )
-        file = names[0]
+        file = only_file(found, evident(found, _holds), "unitree_rl_gym")
         table = Table(found.sidecars[file], file)
         pose = list(table.numbers("default_angles"))
         count = len(pose)
@@ -97,8 +99,8 @@ class RlGym:
 RL_GYM: Final = RlGym()
 
 
-def _candidates(found: Evidence) -> list[str]:
-    return [name for name, document in found.sidecars.items() if all(key in document for key in _KEYS)]
+def _holds(document: Mapping[str, Any]) -> bool:
+    return all(key in document for key in _KEYS)
 
 
 def _motors(found: Evidence, table: Table, count: int) -> tuple[Motors, list[int]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from edgert.contract.foreign import (
+    LOOSE,
     MAX_DECIMATION,
     Run,
     action_document,
@@ -47,7 +48,7 @@ _ANCHOR: Final = "torso_link"
 class RlSar:
     """The reader; see `edgert.contract.formats`."""
 
-    files = ("*.yaml",)
+    files = LOOSE
     generic = False
 
     def evidence(self, found: Evidence) -> str:

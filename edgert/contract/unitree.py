@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edgert.contract.foreign import (
+    LOOSE,
     Run,
     action_document,
     bounds,
+    evident,
     given,
     indices,
     inner,
     numbers,
     observed,
+    only_file,
     spread,
     twist,
     whole,
@@ -55,6 +58,7 @@ _TERMS: Final[Mapping[str, Mapping[str, Any]]] = {
 _OF_JOINTS: Final = ("joint_angle", "joint_pos", "joint_vel", "motion_command", "motion_joint_pos", "motion_joint_vel")
 _KINDS: Final = {"JointPositionAction": "position", "JointVelocityAction": "velocity", "JointEffortAction": "torque"}
 _RANGES: Final = {"lin_vel_x": "vx_m_s", "lin_vel_y": "vy_m_s", "ang_vel_z": "wz_rad_s"}
+_KEYS: Final = ("joint_ids_map", "stiffness", "observations", "actions")
 _SWITCHES: Final = ("use_gym_history", "scale_first")
 _TERM_KEYS: Final = ("params", "clip", "scale", "history_length")
 _ANCHOR: Final = "torso_link"
@@ -64,49 +68,55 @@ _ANCHOR: Final = "torso_link"
 class Unitree:
     """The reader; see `edgert.contract.formats`."""
 
-    files = (FILE,)
+    files = (FILE, *LOOSE)
     generic = False
 
     def evidence(self, found: Evidence) -> str:
         """See `Format.evidence`."""
-        document = found.sidecars.get(FILE, {})
-        keys = [key for key in ("joint_ids_map", "stiffness", "observations", "actions") if key in document]
-        return f"{FILE} with {', '.join(keys)}" if len(keys) >= 3 else ""
+        names = evident(found, _holds, (FILE,))
+        keys = [key for key in _KEYS if names and key in found.sidecars[names[0]]]
+        return f"{', '.join(names)} with {', '.join(keys)}" if names else ""
 
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
-        table = Table(found.sidecars[FILE], FILE)
+        file = only_file(found, evident(found, _holds, (FILE,)), "Unitree's trainers")
+        table = Table(found.sidecars[file], file)
         body = _body(found, table)
-        inputs, used = _inputs(table.table("observations"), observed(found), body)
+        inputs, used, reasons = _inputs(table, observed(found), body)
         joints: dict[str, Any] = {"default_pos": body.default_pos}
         joints |= {} if body.doubt else {"kp": body.kp, "kd": body.kd}
         document: dict[str, Any] = {
             "schema": 1,
-            "control_hz": 1.0 / table.number("step_dt", above=0.0),
             "joints": {"names": list(body.names), **joints} if body.names else joints,
             "inputs": inputs,
             "action": _action(table.table("actions"), body),
         }
+        if given(table, "step_dt"):
+            document["control_hz"] = 1.0 / table.number("step_dt", above=0.0)
         notes, sources = list(body.notes), dict(body.sources)
-        reasons = dict.fromkeys(("joints.kp", "joints.kd"), body.doubt) if body.doubt else {}
+        reasons |= dict.fromkeys(("joints.kp", "joints.kd"), body.doubt) if body.doubt else {}
         command = _command(table)
         if command is not None or "command" in used.values():
             document["command"] = command or {"kind": "twist"}
         if "gait_phase" in used:
             document["phase"] = {"hz": 1.0 / _period(table)}
             notes.append("gait_phase runs all the time, as in unitree_rl_lab; the file does not say if it ever stops")
-        if "base_lin_vel" in used:
-            sources[f"inputs.{next(iter(inputs))}.terms"] = f"{FILE}; point of base_lin_vel assumed"
-            notes.append(f"{FILE} does not say at which point base_lin_vel is: the base's origin is assumed")
+        if "base_lin_vel" in used and inputs:
+            sources[f"inputs.{next(iter(inputs))}.terms"] = f"{file}; point of base_lin_vel assumed"
+            notes.append(f"{file} does not say at which point base_lin_vel is: the base's origin is assumed")
         if any(name.startswith("motion") for name in used):
             document["motion"] = {"joints": list(body.by_motor), "anchor": _ANCHOR} if body.by_motor else {}
             sources |= dict.fromkeys(("motion.joints", "motion.anchor"), "assumed: as in Unitree's deploy code")
             notes.append(f"a motion's columns are taken in motor order, and {_ANCHOR} for its anchor")
-            reasons["motion.file"] = f"{FILE} names no motion"
-        return Reading(document=document, source=FILE, sources=sources, notes=tuple(notes), reasons=reasons)
+            reasons["motion.file"] = f"{file} names no motion"
+        return Reading(document=document, source=file, sources=sources, notes=tuple(notes), reasons=reasons)
 
 
 UNITREE: Final = Unitree()
+
+
+def _holds(document: Mapping[str, Any]) -> bool:
+    return sum(key in document for key in _KEYS) >= 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +140,7 @@ class _Body:
     def chosen(self, table: Table, name: str) -> list[str] | None:
         """The joints that indices in a file mean; None for all of the policy's."""
         ids = indices(table, name, self.count)
-        if ids is None:
+        if ids is None or ids == list(range(self.count)):
             return None
         if not self.names:
             table.fail(name, found=show(ids), expected="a robot whose joints they are", hint="Name it with --sim")
@@ -142,7 +152,7 @@ def _body(found: Evidence, table: Table) -> _Body:
     if not whole(order) or not order or len(set(order)) < len(order) or min(order) < 0:
         table.fail("joint_ids_map", found=show(order), expected="the motor's index of each joint, each once")
     gains = {name: table.numbers(name) for name in ("stiffness", "damping")}
-    motors = find_motors(found, order, len(gains["stiffness"]), FILE, "joint_ids_map")
+    motors = find_motors(found, order, len(gains["stiffness"]), table.where, "joint_ids_map")
     listed = _listed(table, gains, order, motors.gaps)
     positions = "JointPositionAction" in inner(table, "actions").data
     held = [
@@ -154,7 +164,7 @@ def _body(found: Evidence, table: Table) -> _Body:
     sources, notes = {"joints.names": motors.source} if motors.joints else {}, [motors.note]
     if held:
         names = ", ".join(motors.joints[motor] for motor in held)
-        sources["joints.default_pos"] = f"{FILE}; assumed 0 rad for {names}"
+        sources["joints.default_pos"] = f"{table.where}; assumed 0 rad for {names}"
         notes.append(f"the policy does not drive {names}: held at 0 rad, which is assumed, with their gains")
     return _Body(
         count=len(order),
@@ -193,7 +203,7 @@ def _action(table: Table, body: _Body) -> dict[str, Any]:
     if unknown or not table.data:
         found = ", ".join(map(str, table.data)) or "none"
         raise ContractError(
-            f"{FILE}: the policy's actions are not those of joints alone",
+            f"{table.where}: the policy's actions are not those of joints alone",
             found=found,
             expected="some of " + ", ".join(_KINDS),
         )
@@ -236,28 +246,42 @@ def _is_plain(name: object) -> bool:
     return isinstance(name, str) and name.replace("_", "").isalnum()
 
 
-def _inputs(table: Table, names: Sequence[str], body: _Body) -> tuple[dict[str, Any], dict[str, str]]:
-    """The terms of each input, and every observation that is used, with the term that it is."""
+def _inputs(
+    document: Table, names: Sequence[str], body: _Body
+) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
+    """The terms of each input; every observation that is used, with the term that it is; and why terms are missing."""
+    table = document.table("observations")
     groups = {name: table.table(name) for name in table.data} if _is_grouped(table) else {"": table}
     if groups.keys() == {""}:
         if len(names) != 1:
             raise ContractError(
-                f"the policy does not take the one input that {FILE} describes", found=", ".join(names) or "none"
+                f"the policy does not take the one input that {table.where} describes", found=", ".join(names) or "none"
             )
         groups = {names[0]: table}
     elif set(groups) != set(names):
         raise ContractError(
-            f"{FILE} describes other inputs than the policy takes", found=", ".join(groups), expected=", ".join(names)
+            f"{table.where} describes other inputs than the policy takes",
+            found=", ".join(groups),
+            expected=", ".join(names),
         )
-    frames = any(group.flag("use_gym_history", False) for group in groups.values())
     inputs: dict[str, Any] = {}
     used: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, group in groups.items():
-        terms = _terms(group, body, used)
-        if not terms:
-            raise ContractError(f"{FILE} lists no observations", found=group.path)
-        inputs[name] = {"terms": terms, "layout": "frame" if frames else "term"}
-    return inputs, used
+        switches = {
+            key: group.flag(key, table.flag(key, document.flag(key, False))) for key in _SWITCHES
+        }  # wherever they are written
+        unknown = [key for key in group.data if key not in _TERMS and key not in _SWITCHES]
+        if unknown:
+            known = ", ".join(_TERMS)
+            reasons[f"inputs.{name}.terms"] = f"{table.where}: {', '.join(unknown)} unknown; known are {known}"
+        terms = _terms(group, body, used, scale_first=switches["scale_first"])
+        if not terms and not unknown:
+            raise ContractError(f"{table.where} lists no observations", found=group.path)
+        if unknown:
+            continue
+        inputs[name] = {"terms": terms, "layout": "frame" if switches["use_gym_history"] else "term"}
+    return inputs, used, reasons
 
 
 def _is_grouped(table: Table) -> bool:
@@ -269,20 +293,20 @@ def _is_grouped(table: Table) -> bool:
     return bool(nested) and all(nested) and not any(key in value for value in entries for key in _TERM_KEYS)
 
 
-def _terms(group: Table, body: _Body, used: dict[str, str]) -> list[dict[str, Any]]:
+def _terms(group: Table, body: _Body, used: dict[str, str], *, scale_first: bool) -> list[dict[str, Any]]:
     terms = []
     for key in group.data:
         if key in _SWITCHES:
             continue
         known = _TERMS.get(key)
         if known is None:
-            raise ContractError(f"{FILE}: observation '{key}' is unknown", expected="one of " + ", ".join(_TERMS))
+            continue  # said by the caller
         entry = group.table(key)
         term: dict[str, Any] = {**known, "history": max(1, entry.integer("history_length", 1, lo=0))}
         if given(entry, "scale"):
             term["scale"] = numbers(entry, "scale")
         if given(entry, "clip"):
-            first = entry.flag("scale_first", group.flag("scale_first", False))
+            first = entry.flag("scale_first", scale_first)
             term |= {"clip": list(entry.range("clip")), "clip_first": not first}
         if term["name"] in _OF_JOINTS:
             chosen = body.chosen(inner(inner(entry, "params"), "asset_cfg"), "joint_ids")
@@ -305,7 +329,7 @@ def _period(table: Table) -> float:
         if "gait_phase" in group.data
     }
     if len(found) != 1:
-        raise ContractError(f"{FILE} gives gait_phase several periods", found=", ".join(map(str, sorted(found))))
+        raise ContractError(f"{table.where} gives gait_phase several periods", found=", ".join(map(str, sorted(found))))
     return found.pop()
 
 

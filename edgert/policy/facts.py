@@ -9,12 +9,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from edgert.contract.document import METADATA_KEY, PROVENANCE_KEY, check_schema, overlay, parse_contract
-from edgert.contract.formats import Body, Evidence, Reading, choose_format, files_of, load_formats, read_format
+from edgert.contract.formats import (
+    Body,
+    Evidence,
+    Reading,
+    choose_format,
+    files_of,
+    load_formats,
+    rate_beside,
+    read_format,
+)
 from edgert.contract.recurrent import state_pairs
 from edgert.contract.spec import Contract
 from edgert.contract.writing import SCHEMA
@@ -28,6 +37,8 @@ from edgert.tables import Table, read_json, read_toml
 
 _FROM_MODEL: Final = "model: "
 """How the sources begin that are the model's own names."""
+_UNUSED: Final = "not used: "
+"""How notes begin on files that could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +84,9 @@ class Facts:
             if not source.startswith(_FROM_MODEL) and field != "schema"
         )
         found = ", ".join(f"{count} fact{'s' if count > 1 else ''} from {source}" for source, count in known.items())
+        unread = [note for note in self.notes if note.startswith(_UNUSED)]
         nothing = f"no '{METADATA_KEY}' metadata, no {OWN} and no file of a known trainer beside it"
+        nothing = "; ".join((nothing, *unread))
         return MissingFactsError(
             missing, path=self.file.path, sidecar=self.sidecar, found=found if self.sources else nothing
         )
@@ -211,15 +224,26 @@ def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str])
         velocity_site=body.velocity_site,
     )
     chosen = choose_format(found, wanted, notes)
-    if wanted is None:  # where only names speak, a file that cannot be read may have said more
-        asked = readers if chosen is None or getattr(readers[chosen[0]], "generic", False) else (chosen[0],)
-        _refuse_broken(beside, [file for reader in asked for file in files_of(readers[reader])], notes)
+    if wanted is None:
+        if chosen is None or getattr(readers[chosen[0]], "generic", False):  # a file that cannot be read may say more
+            _refuse_broken(beside, [file for reader in readers.values() for file in files_of(reader)], notes)
+        else:
+            _refuse_broken(beside, files_of(readers[chosen[0]]), [])
     if chosen is None:
         return None
     name, words = chosen
     if beside.left_out:
         notes.append(f"{beside.left_out} more files beside the model match and were not read")
     reading = read_format(name, found)
+    rate = None if "control_hz" in reading.document else rate_beside(name, found)
+    if rate is not None:
+        hz, source = rate
+        reading = replace(
+            reading,
+            document={**reading.document, "control_hz": hz},
+            sources={**reading.sources, "control_hz": source},
+            notes=(*reading.notes, f"its rate, {hz:g} Hz, is that of {source}"),
+        )
     if reading.document:
         notes += (f"format {name}: {words}", *reading.notes)
     return reading
@@ -232,7 +256,7 @@ def _refuse_broken(beside: Sidecars, files: Iterable[str], notes: list[str]) -> 
         if name in wanted:
             raise error
         if matches(name, wanted):
-            notes.append(f"not used: {error}")
+            notes.append(f"{_UNUSED}{error}")
 
 
 def _replaced(under: Mapping[str, Any], over: Mapping[str, Any], path: str = "") -> list[str]:

@@ -52,7 +52,7 @@ def read_sidecars(model: Path, patterns: Iterable[str]) -> Sidecars:
     loose = [name for name in wanted if is_pattern(name)]
     paths: dict[str, Path] = {}
     for place in places:
-        for name in [*names, *(_matching(place, loose) if loose else ())]:
+        for name in [*names, *(_matching(place, loose, model.name) if loose else ())]:
             if name not in paths and Path(name).suffix.lower() in _PARSERS and os.path.lexists(place / name):
                 paths[name] = place / name
     found, broken = {}, {}
@@ -80,12 +80,20 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
     return name != OWN and any(fnmatchcase(name, each) for each in patterns if is_pattern(each))
 
 
-def _matching(place: Path, patterns: Iterable[str]) -> list[str]:
-    """Regular files of a folder that match, sorted; a folder that cannot be listed holds none."""
+def _matching(place: Path, patterns: Iterable[str], model: str) -> list[str]:
+    """Regular files of a folder that match, sorted; a folder that cannot be listed holds none.
+
+    A file of the name of another model there is that model's.
+    """
     try:
         with os.scandir(place) as entries:
             listed = [entry for entry, _ in zip(entries, range(MAX_ENTRIES), strict=False)]
-            return sorted(entry.name for entry in listed if matches(entry.name, patterns) and entry.is_file())
+            others = {Path(entry.name).stem for entry in listed if entry.name.endswith(".onnx")} - {Path(model).stem}
+            return sorted(
+                entry.name
+                for entry in listed
+                if matches(entry.name, patterns) and Path(entry.name).stem not in others and entry.is_file()
+            )
     except OSError:
         return []
 

@@ -192,7 +192,7 @@ def test_gains_that_the_configuration_contradicts_are_lacking() -> None:
     assert reading.reasons["joints.kp"] == "40 for left_hip_joint beside 400 in experiment_config"
     assert "kp" not in reading.document["joints"]
     assert HOLOSOMA.read(found(NEW | {"kp": [0.0] * 4})).reasons["joints.kp"] == (
-        "kp and kd are 0 for every joint: its actuators are modelled elsewhere"
+        "kp is 0 for every joint: its actuators are modelled elsewhere"
     )
 
 

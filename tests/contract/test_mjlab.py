@@ -179,7 +179,7 @@ def test_what_only_the_user_knows_comes_from_policy_toml(tmp_path: Path) -> None
 def test_gains_of_nothing_are_lacking() -> None:
     reading = MJLAB.read(found({"joint_stiffness": [0.0] * 4}))
     assert reading.reasons["joints.kp"] == (
-        "joint_stiffness and joint_damping are 0 for every joint: its actuators are modelled elsewhere"
+        "joint_stiffness is 0 for every joint: its actuators are modelled elsewhere"
     )
     assert (
         MJLAB.read(found({"joint_damping": [1.0, 1.0, 1.0, -0.5]}))

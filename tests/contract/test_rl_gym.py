@@ -137,7 +137,7 @@ def test_what_cannot_be_understood_is_refused(values: dict[str, Any], text: str)
 
 def test_gains_of_nothing_are_asked_for() -> None:
     reading = RL_GYM.read(evidence(CONFIG | {"kps": [0, 0, 0]}))
-    why = "kps and kds are 0 for every joint: its actuators are modelled elsewhere"
+    why = "kps is 0 for every joint: its actuators are modelled elsewhere"
     assert reading.reasons == {"joints.kp": why, "joints.kd": why}
     assert reading.document["joints"].keys() == {"names", "default_pos"}
 

@@ -167,7 +167,7 @@ def test_what_cannot_be_understood_is_refused(values: dict[str, Any], text: str)
 
 def test_gains_of_nothing_are_asked_for() -> None:
     reading = RL_SAR.read(evidence(changed(rl_kp=[0.0] * 4)))
-    why = "rl_kp and rl_kd are 0 for every joint: its actuators are modelled elsewhere"
+    why = "rl_kp is 0 for every joint: its actuators are modelled elsewhere"
     assert reading.reasons == {"joints.kp": why, "joints.kd": why}
     assert reading.document["joints"].keys() == {"names", "default_pos"}
 

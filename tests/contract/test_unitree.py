@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from metadata_examples import with_value
 
 from edgert.contract import parse_contract
-from edgert.contract.formats import Evidence, choose_format
+from edgert.contract.formats import Evidence, choose_format, rate_beside
 from edgert.contract.motors import SDK_ORDERS
 from edgert.contract.spec import Contract
 from edgert.contract.unitree import UNITREE
@@ -48,9 +48,9 @@ DEPLOY: dict[str, Any] = {
 
 def evidence(document: dict[str, Any] | None = None, **changes: Any) -> Evidence:
     given = {"deploy.yaml": DEPLOY if document is None else document}
-    fields: dict[str, Any] = {"sidecars": given, "joints": ROBOT}
+    fields: dict[str, Any] = {"sidecars": given, "joints": ROBOT, "metadata": {}}
     fields |= {"inputs": {"obs": (1, 38)}, "outputs": {"actions": (1, 4)}}
-    return Evidence(model="p.onnx", metadata={}, **fields | changes)
+    return Evidence(model="p.onnx", **fields | changes)
 
 
 changed = partial(with_value, DEPLOY)
@@ -235,12 +235,77 @@ def test_memory_is_no_observation() -> None:
     assert list(UNITREE.read(found).document["inputs"]) == ["obs"]
 
 
-def test_gym_history_goes_tick_by_tick() -> None:
-    document = copy.deepcopy(DEPLOY)
-    for term in document["observations"].values():
-        term["history_length"] = 5
-    document["observations"]["use_gym_history"] = True
+@pytest.mark.parametrize("path", [("use_gym_history",), ("observations", "use_gym_history")])
+def test_gym_history_goes_tick_by_tick(path: tuple[str, ...]) -> None:
+    document = changed(*path, value=True)
     assert UNITREE.read(evidence(document)).document["inputs"]["obs"]["layout"] == "frame"
+    assert UNITREE.read(evidence()).document["inputs"]["obs"]["layout"] == "term"
+
+
+def test_every_group_has_its_own_history() -> None:
+    term = {"base_ang_vel": {"history_length": 5}, "projected_gravity": {"history_length": 5}}
+    document = changed("observations", value={"obs": {**term, "use_gym_history": True}, "old": term})
+    read = UNITREE.read(evidence(document, inputs={"obs": (1, 30), "old": (1, 30)})).document["inputs"]
+    assert (read["obs"]["layout"], read["old"]["layout"]) == ("frame", "term")
+
+
+def test_scale_first_counts_wherever_it_is_written() -> None:
+    term = {"clip": [-1, 1], "scale": 0.5}
+    for value, first in (({"a": True}, False), ({"b": True}, False), ({"c": True}, False), ({}, True)):
+        document = changed("observations", value={"base_ang_vel": dict(term)})
+        for name, table in (
+            ("a", document),
+            ("b", document["observations"]),
+            ("c", document["observations"]["base_ang_vel"]),
+        ):
+            if name in value:
+                table["scale_first"] = True
+        (read,) = UNITREE.read(evidence(document, inputs={"obs": (1, 3)})).document["inputs"]["obs"]["terms"]
+        assert read["clip_first"] is first
+
+
+def test_what_the_user_can_give_is_asked_for() -> None:
+    loose = UNITREE.read(evidence(changed("stiffness", value=[0.0] * 4)))
+    assert loose.reasons == dict.fromkeys(
+        ("joints.kp", "joints.kd"), "stiffness is 0 for every joint: its actuators are modelled elsewhere"
+    )
+    assert loose.document["joints"].keys() == {"names", "default_pos"}
+    unknown = UNITREE.read(evidence(changed("observations", "camera", value={})))
+    assert unknown.reasons["inputs.obs.terms"].startswith("deploy.yaml: camera unknown; known are base_lin_vel, base_")
+    assert unknown.document["inputs"] == {}
+    timeless = copy.deepcopy(DEPLOY)
+    del timeless["step_dt"]
+    assert "control_hz" not in UNITREE.read(evidence(timeless)).document
+
+
+@pytest.mark.parametrize("name", ["policy.yaml", "deploy.yml", "deploy.json"])
+def test_it_is_known_by_its_content(name: str) -> None:
+    found = evidence(sidecars={"other.yaml": {"stiffness": [1.0]}, name: DEPLOY})
+    assert (choose_format(found) or ("",))[0] == "unitree"
+    assert UNITREE.read(found).source == name
+
+
+def test_of_several_files_that_of_the_models_name_is_meant() -> None:
+    found = evidence(sidecars={"deploy.yaml": {**DEPLOY, "step_dt": 0.1}, "a.yaml": DEPLOY, "p.yaml": DEPLOY})
+    assert UNITREE.read(found).source == "p.yaml"
+    assert UNITREE.read(evidence(sidecars={"a.yaml": DEPLOY, "deploy.yaml": DEPLOY})).source == "deploy.yaml"
+    with pytest.raises(ContractError, match=r"has several files of Unitree's trainers: found a\.yaml, b\.yaml"):
+        UNITREE.read(evidence(sidecars={"a.yaml": DEPLOY, "b.yaml": DEPLOY}))
+
+
+def test_metadata_of_the_model_count_before_a_file_beside_it() -> None:
+    metadata = {"joint_names": "a,b", "default_joint_pos": "0,0", "action_scale": "1", "observation_names": "joint_pos"}
+    notes: list[str] = []
+    found = evidence(metadata=metadata)
+    assert (choose_format(found, notes=notes) or ("",))[0] == "mjlab"
+    assert notes == [
+        "not read: deploy.yaml with joint_ids_map, stiffness, observations, actions, as the model itself is clear; "
+        "--format unitree reads it"
+    ]
+    assert (choose_format(found, "unitree") or ("",))[0] == "unitree"
+    assert rate_beside("mjlab", found) == (1.0 / DEPLOY["step_dt"], "deploy.yaml")
+    assert rate_beside("unitree", found) is None
+    assert rate_beside("mjlab", evidence(metadata=metadata, sidecars={})) is None
 
 
 def test_a_gait_clock_is_read_with_its_period() -> None:
@@ -279,11 +344,6 @@ def test_it_is_known_by_its_keys() -> None:
             changed("damping", value=[1.0]),
             {},
             "key 'damping' is wrong: found 1 numbers, expected 4, one for each motor",
-        ),
-        (
-            changed("observations", "camera", value={}),
-            {},
-            "observation 'camera' is unknown: expected one of base_lin_vel",
         ),
         (
             changed("actions", "JointPositionAction", "clip", value=[[-1, 1]] * 3),
@@ -352,6 +412,32 @@ def test_a_slice_is_every_joint_and_never_executed(tmp_path: Path) -> None:
     assert read_yaml(write(tmp_path, text), kind="sidecar") == {"joint_ids": "all"}
 
 
+@pytest.mark.parametrize(
+    ("ends", "text", "joints"),
+    [
+        ("[null, 2, null]", "slice(None, 2, None)", ["left_hip", "right_hip"]),
+        ("[1, null]", "slice(1, None, None)", ["right_hip", "left_knee", "right_knee"]),
+        ("[null, null, -1]", "slice(None, None, -1)", ["right_knee", "left_knee", "right_hip", "left_hip"]),
+        ("[0, 4, 1]", "slice(0, 4, 1)", None),
+        ("[0, null, 1]", "all", None),
+        ("[null, a]", "all", None),
+        ("{a: 1}", "all", None),
+    ],
+)
+def test_a_slice_of_a_part_is_that_part(tmp_path: Path, ends: str, text: str, joints: list[str] | None) -> None:
+    written = write(tmp_path, f"joint_ids: !!python/object/apply:builtins.slice {ends}\n")
+    ids = read_yaml(written, kind="sidecar")
+    assert ids == {"joint_ids": text}
+    document = changed("observations", value={"joint_pos": {"params": {"asset_cfg": ids}}})
+    (term,) = UNITREE.read(evidence(document)).document["inputs"]["obs"]["terms"]
+    assert term.get("joints") == joints
+
+
+def test_a_tuple_is_a_list(tmp_path: Path) -> None:
+    text = "clip: !!python/tuple [!!python/tuple [-1, 1], 2]\n"
+    assert read_yaml(write(tmp_path, text), kind="sidecar") == {"clip": [[-1, 1], 2]}
+
+
 LAUGHS = "a0: &a0 [0]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9))
 
 
@@ -363,7 +449,7 @@ def test_a_list_may_stand_in_two_places(tmp_path: Path) -> None:
 
 def test_gains_of_nothing_are_asked_for() -> None:
     reading = UNITREE.read(evidence(changed("stiffness", value=[0.0] * 4)))
-    why = "stiffness and damping are 0 for every joint: its actuators are modelled elsewhere"
+    why = "stiffness is 0 for every joint: its actuators are modelled elsewhere"
     assert reading.reasons == {"joints.kp": why, "joints.kd": why}
     assert reading.document["joints"].keys() == {"names", "default_pos"}
 

@@ -158,8 +158,7 @@ def test_a_broken_file_of_the_formats_own_name_is_refused(tmp_path: Path, traine
     trainer.document = quadruped_document()
     path = save(linear_model(), tmp_path / "policy.onnx")
     (tmp_path / "extra_a.yaml").write_text("[")
-    notes = load_policy(path).notes
-    assert [note[:42] for note in notes if note.startswith("not used")] == [f"not used: sidecar file {tmp_path}"[:42]]
+    assert not [note for note in load_policy(path).notes if note.startswith("not used")]  # what is known is enough
     (tmp_path / "theirs.yaml").write_text("[")
     with pytest.raises(ContractError, match=r"theirs\.yaml cannot be read as safe YAML"):
         load_policy(path)

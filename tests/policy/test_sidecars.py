@@ -88,3 +88,12 @@ def test_a_file_that_is_too_large_is_not_read(model):
 
 def test_folders_that_are_not_there_hold_nothing(tmp_path):
     assert read_sidecars(tmp_path / "no" / "policy.onnx", ("*.yaml", "deploy.yaml")).found == {}
+
+
+def test_a_file_of_another_models_name_is_that_models(tmp_path: Path) -> None:
+    for name in ("a.onnx", "b.onnx"):
+        (tmp_path / name).write_bytes(b"")
+    for name in ("a.yaml", "b.yaml", "c.yaml"):
+        (tmp_path / name).write_text("x: 1\n")
+    assert sorted(read_sidecars(tmp_path / "a.onnx", ["*.yaml"]).found) == ["a.yaml", "c.yaml"]
+    assert sorted(read_sidecars(tmp_path / "a.onnx", ["b.yaml"]).found) == ["b.yaml"]
