@@ -13,6 +13,7 @@ from edgert.contract.spec import Contract, InputSpec, ObservationTerm
 from edgert.contract.terms import load_term
 
 _OWN_TABLE = ("joints", "inputs")
+_UNITS = {"position": "rad", "relative_position": "rad", "velocity": "rad/s", "torque": "N·m"}
 _PER_JOINT = ("joints", "scale", "offset")
 _IN_COLUMNS = ("name", "dim", "scale", "offset", "clip")
 
@@ -76,12 +77,16 @@ def _further(term: ObservationTerm) -> str:
 
 
 def _joints(contract: Contract) -> Table:
+    """A row for each number of the action, in the order of the joints; a joint without one is held."""
     action = contract.action
-    driven = {name: (f"{s:g}", f"{o:g}") for name, s, o in zip(action.joints, action.scale, action.offset, strict=True)}
+    targets: dict[str, list[tuple[str, str, str]]] = {name: [] for name in contract.joints}
+    for name, kind, scale, offset in zip(action.joints, action.kinds, action.scale, action.offset, strict=True):
+        targets[name].append((f"{kind.replace('_', ' ')}, {_UNITS[kind]}", f"{scale:g}", f"{offset:g}"))
     return listing(
-        ("joint", "default rad", "kp N·m/rad", "kd N·m·s/rad", "scale rad", "offset rad"),
+        ("joint", "default rad", "kp N·m/rad", "kd N·m·s/rad", "target", "scale", "offset"),
         (
-            (name, f"{pose:g}", f"{kp:g}", f"{kd:g}", *driven.get(name, ("–", "–")))
+            (name, f"{pose:g}", f"{kp:g}", f"{kd:g}", *target)
             for name, pose, kp, kd in zip(contract.joints, contract.default_pos, contract.kp, contract.kd, strict=True)
+            for target in targets[name] or [("held at the default", "–", "–")]
         ),
     )

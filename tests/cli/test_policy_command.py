@@ -112,7 +112,7 @@ def test_a_policy_with_its_contract(capsys):
     assert (code, err) == (0, "")
     assert "\x1b" not in out
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "FL_thigh_joint 0.9 35 0.8 0.25 0.9" in lines
+    assert "FL_thigh_joint 0.9 35 0.8 position, rad 0.25 0.9" in lines
     assert "0 base_lin_vel 3 2 0 – m/s, frame body, point origin" in lines
     assert [line for line in lines if line.startswith("9 command 3 2, 2, 1 0 – m/s")] != []
     assert "command.vx_m_s -0.6, 1.1 m/s metadata stated" in lines
@@ -226,3 +226,24 @@ def test_real_policies_of_others(capsys, shared, tmp_path):
 
 def test_the_task_and_its_policy_agree(capsys):
     assert report_of(capsys, "inspect", "quadruped")["contract"]["joints"]["names"] == list(QUADRUPED.contract.joints)
+
+
+def test_a_joint_with_two_targets_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = quadruped_document()
+    wheel, knee, hip = document["joints"]["names"][:3]
+    document["joints"]["kp"] = [0.0, *document["joints"]["kp"][1:]]
+    document["action"] |= {
+        "joints": [knee, knee, wheel],
+        "kind": ["position", "torque", "velocity"],
+        "scale": [0.5, 2.0, 10.0],
+        "offset": [0.1, 0.0, 0.0],
+        "clip": [-1.0, 1.0],
+    }
+    document["inputs"]["obs"]["terms"][6] = "last_action"
+    path = save(linear_model(document=document, nact=3, dim=41), tmp_path / "policy.onnx")
+    assert run(["policy", "inspect", str(path)]) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"{knee} 0.9 35 0.8 position, rad 0.5 0.1" in shown
+    assert f"{knee} 0.9 35 0.8 torque, N·m 2 0" in shown
+    assert f"{wheel} 0 0 0.8 velocity, rad/s 10 0" in shown
+    assert f"{hip} -1.8 35 0.8 held at the default – –" in shown
