@@ -71,7 +71,9 @@ def _further(term: ObservationTerm) -> str:
     for field in fields(term):
         value = getattr(term, field.name)
         counts = field.name in kind.parameters if field.name in ("frame", "point") else value != field.default
-        if field.name not in _IN_COLUMNS and counts:
+        if field.name == "sense" and value is not None:
+            said += [f"{key} {value_text(each)}" for key, each in value.document().items() if each != ""]
+        elif field.name not in _IN_COLUMNS and counts:
             said.append(f"{field.name} {value_text(value)}")
     return ", ".join(said)
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.managers import HISTORY, has_motion, histories, metadata_keys, read_managers, term_names
+from edgert.contract.managers import HISTORY, has_motion, histories, metadata_keys, read_managers, say_scan, term_names
 from edgert.contract.metadata import Metadata
+from edgert.contract.senses import HeightScan
+
+SOURCE: Final = "metadata of BeyondMimic"
+_SCAN: Final = HeightScan()
+"""That of Isaac Lab, on which it trains."""
 
 
 class BeyondMimic:
@@ -31,12 +36,15 @@ class BeyondMimic:
         names = term_names(found, values)
         terms: list[dict[str, Any]] = []
         for name, length in zip(names, histories(values), strict=True):
-            point = {"point": "com"} if name == "base_lin_vel" else {}
-            terms.append({"name": name, "history": length} | point)
+            own: dict[str, Any] = {"point": "com"} if name == "base_lin_vel" else {}
+            own |= {"dim": _SCAN.dim} if name == "height_scan" else {}
+            terms.append({"name": name, "history": length} | own)
         draft = read_managers(found, terms)
         if "base_lin_vel" in names:
             draft.notes.append("base_lin_vel is that of the base's centre of mass, as Isaac Lab measures it")
-        return draft.reading("metadata of BeyondMimic")
+        if "height_scan" in names:
+            say_scan(draft, SOURCE, _SCAN)
+        return draft.reading(SOURCE)
 
 
 BEYONDMIMIC: Final = BeyondMimic()

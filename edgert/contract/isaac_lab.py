@@ -78,10 +78,6 @@ _ORDERS: Final = {("W", "X", "Y", "Z"): "wxyz", ("X", "Y", "Z", "W"): "xyzw"}
 _WORDS: Final = {"(w, x, y, z)": "wxyz", "(x, y, z, w)": "xyzw"}
 _CLOSE: Final = 1e-6
 _SCAN: Final = HeightScan()
-_SCANNED: Final = (
-    f"height_scan around the base of {_SCAN.size[0]:g} × {_SCAN.size[1]:g} m, {_SCAN.resolution:g} m apart, less "
-    f"{_SCAN.height_offset:g} m"
-)
 
 
 class IsaacLab:
@@ -294,13 +290,16 @@ def _scan(terms: list[dict[str, Any]], shape: Shape, file: str) -> tuple[str, st
     for term in terms:
         if term["name"] == "height_scan":
             if term.get("dim", _SCAN.dim) == _SCAN.dim:
-                return f"assumed: {_SCANNED}", ""
+                return f"assumed: {_SCAN.words()}", ""
             return "", f"{file} has a height_scan of {term['dim']} points, and does not tell their grid"
     takes = size(shape)
     told = sum(term["dim"] * term["history"] for term in terms) if all("dim" in term for term in terms) else None
     if told is not None and takes is not None and takes - told == _SCAN.dim:
         terms.append({"name": "height_scan", "history": 1, "dim": _SCAN.dim, "clip": [-1.0, 1.0], "clip_first": True})
-        return f"assumed: the {_SCAN.dim} numbers that {file} leaves out are a {_SCANNED}, within ±1 m, at the end", ""
+        return (
+            f"assumed: the {_SCAN.dim} numbers that {file} leaves out are a {_SCAN.words()}, within ±1 m, at the end",
+            "",
+        )
     return "", ""
 
 

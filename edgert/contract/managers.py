@@ -15,6 +15,7 @@ from edgert.contract.input_document import MAX_HISTORY
 from edgert.contract.metadata import Metadata
 from edgert.contract.motion import ANCHORED
 from edgert.contract.plausible import doubtful_gains, size_mismatch
+from edgert.contract.senses import HeightScan
 from edgert.contract.terms import TermSizes
 from edgert.errors import ContractError
 from edgert.tables import toml_key
@@ -33,6 +34,7 @@ TERMS: Final = {
     "last_action": "last_action",
     "command": "command",
     "velocity_commands": "command",
+    "height_scan": "height_scan",
     "motion_anchor_pos_b": "motion_anchor_pos_b",
     "motion_anchor_ori_b": "motion_anchor_ori_b",
     "motion_ref_pos_b": "motion_anchor_pos_b",
@@ -133,6 +135,14 @@ def term_names(found: Evidence, values: Metadata) -> list[str]:
     listed = values.names(_OBSERVED) if values.has(_OBSERVED) else []
     names = [TERMS.get(name, "") for name in listed]
     return ["motion_command" if name == "command" else name for name in names] if has_motion(found) else names
+
+
+def say_scan(draft: Draft, source: str, scan: HeightScan) -> None:
+    """Note that a height scan, whose grid no metadata tell, is taken to be the trainer's usual one."""
+    for name in draft.document.get("inputs", ()):
+        field, said = f"inputs.{toml_key(name)}.terms", f"assumed: {scan.words()}"
+        draft.notes.append(said)
+        draft.sources[field] = f"{draft.sources.get(field, source)}, {said}"
 
 
 def _action(found: Evidence, values: Metadata, draft: Draft, njoint: int) -> int:

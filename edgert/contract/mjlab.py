@@ -6,12 +6,15 @@ from typing import Any, Final
 
 from edgert.contract.foreign import Draft
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.managers import has_motion, histories, metadata_keys, read_managers, term_names
+from edgert.contract.managers import has_motion, histories, metadata_keys, read_managers, say_scan, term_names
 from edgert.contract.metadata import Metadata
+from edgert.contract.senses import HeightScan
 from edgert.errors import ContractError
 
 SOURCE: Final = "metadata of mjlab"
 _PREFIX: Final = "observation_terms_"
+_SCAN: Final = HeightScan(height_offset=0.0, above=0.0, miss=5.0)
+"""That of its velocity tasks: from the body itself, and what is farther than 5 m counts as 5 m."""
 
 
 class Mjlab:
@@ -37,8 +40,12 @@ class Mjlab:
         for term, site in zip(terms, sites, strict=True):
             if term["name"] == "base_lin_vel" and (site or found.velocity_site):
                 term["point"] = f"site:{site or found.velocity_site}"
+            if term["name"] == "height_scan":
+                term.update({key: getattr(_SCAN, key) for key in ("dim", "height_offset", "above", "miss")})
         draft = read_managers(found, terms)
         _say(draft, terms, sites, found.velocity_site)
+        if "height_scan" in names:
+            say_scan(draft, SOURCE, _SCAN)
         return draft.reading(SOURCE)
 
 

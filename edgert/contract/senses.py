@@ -71,6 +71,13 @@ class HeightScan:
         """Points."""
         return prod(self.counts)
 
+    def words(self) -> str:
+        """What it is, for people."""
+        return (
+            f"height_scan around {self.body or 'the base'} of {self.size[0]:g} × {self.size[1]:g} m, "
+            f"{self.resolution:g} m apart, less {self.height_offset:g} m"
+        )
+
     def points(self) -> npt.NDArray[np.float64]:
         """(dim, 2) x and y of each point from the body, m, in the body's heading."""
         import numpy as np  # here, as a contract is read without it

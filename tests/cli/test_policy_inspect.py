@@ -215,3 +215,15 @@ def test_a_contract_of_another_model_is_shown_with_what_does_not_fit(capsys, tmp
     assert inspected(capsys, str(path))["unfit"] == [
         f"policy {path} has no output 'mean': found actions, expected the name in [action] output of the contract"
     ]
+
+
+def test_what_a_term_sees_is_shown_key_by_key(capsys, tmp_path):
+    scan = {"name": "height_scan", "size": [0.4, 0.2], "resolution": 0.2, "dim": 6}
+    camera = {"name": "camera", "camera": "front", "image": "depth", "height": 4, "width": 11}
+    path = of(tmp_path, inputs={"obs": {"terms": [scan, camera]}})
+    assert run(["policy", "inspect", path]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert (
+        "0 height_scan 6 1 0 – m, size 0.4, 0.2, resolution 0.2, ordering xy, height_offset 0.5, above 20, miss -100"
+    ) in lines
+    assert "6 camera 44 1 0 – 0 to 255, or m of depth, camera front, image depth, height 4, width 11" in lines

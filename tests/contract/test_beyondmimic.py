@@ -15,6 +15,7 @@ from edgert.contract import parse_contract
 from edgert.contract.beyondmimic import BEYONDMIMIC
 from edgert.contract.formats import choose_format
 from edgert.contract.mjlab import MJLAB
+from edgert.contract.senses import HeightScan
 from edgert.errors import ContractError, EdgertError
 
 JOINTS = ["left_hip", "right_hip", "waist", "left_knee", "right_knee"]
@@ -173,3 +174,11 @@ def test_nothing_in_it_ends_in_a_traceback(key: str, value: Any, cut: int) -> No
         with suppress(EdgertError):
             if BEYONDMIMIC.evidence(shown):
                 parse_contract({"control_hz": 50.0, **BEYONDMIMIC.read(shown).document}, "x")
+
+
+def test_a_scan_of_the_ground_is_on_isaac_labs_usual_grid() -> None:
+    changes = {"observation_names": [*NAMES, "height_scan"], "observation_history_lengths": [1] * 9}
+    reading = BEYONDMIMIC.read(found(changes, size=SIZE + 187))
+    assert "assumed: height_scan around the base of 1.6 × 1 m, 0.1 m apart, less 0.5 m" in reading.notes
+    spec = parse_contract({"control_hz": 50.0, **reading.document}, "x").inputs["obs"]
+    assert (spec.dim, spec.terms[-1].sense) == (SIZE + 187, HeightScan())

@@ -17,6 +17,7 @@ from metadata_examples import acts, csv, evidence, linear, printed
 from edgert.contract import RobotState, parse_contract
 from edgert.contract.formats import choose_format
 from edgert.contract.mjlab import MJLAB
+from edgert.contract.senses import HeightScan
 from edgert.errors import ContractError, EdgertError
 from edgert.policy import load_policy
 from edgert.policy.judge import MissingFactsError
@@ -196,8 +197,8 @@ def test_terms_that_cannot_be_are_asked_for_with_the_reason() -> None:
         "base_lin_vel 3 + base_ang_vel 9 + projected_gravity 3 + joint_pos 4 + joint_vel 4 + last_action 8 + command 3"
     )
     plain = {key: None for key in VELOCITY if key.startswith("observation_terms_")}
-    unknown = MJLAB.read(found({"observation_names": [*NAMES[:-1], "height_scan"]}))
-    assert unknown.reasons[field].startswith("height_scan unknown; known are base_lin_vel, base_ang_vel, ")
+    unknown = MJLAB.read(found({"observation_names": [*NAMES[:-1], "my_scan"]}))
+    assert unknown.reasons[field].startswith("my_scan unknown; known are base_lin_vel, base_ang_vel, ")
     assert "inputs" not in unknown.document
     assert MJLAB.read(found(size=SIZE + 2)).reasons == {
         field: f"its terms add up to {SIZE}, the input takes {SIZE + 2}: {listed}"
@@ -278,3 +279,16 @@ def test_nothing_in_it_ends_in_a_traceback(key: str, value: Any, cut: int) -> No
         with suppress(EdgertError):
             if MJLAB.evidence(shown):
                 parse_contract({**MJLAB.read(shown).document, "control_hz": 50.0}, "x")
+
+
+def test_a_scan_of_the_ground_is_on_the_grid_of_its_velocity_tasks() -> None:
+    scan = {"observation_names": [*NAMES[:-1], "height_scan"], "command_names": None}
+    reading = MJLAB.read(found(scan, size=SIZE - 3 + 187))
+    said = "assumed: height_scan around the base of 1.6 × 1 m, 0.1 m apart, less 0 m"
+    assert said in reading.notes
+    assert reading.sources["inputs.obs.terms"].endswith(said)
+    term = parse_contract({**reading.document, "control_hz": 50.0}, "x").inputs["obs"].terms[-1]
+    assert term.sense == HeightScan(height_offset=0.0, above=0.0, miss=5.0)
+    other = MJLAB.read(found(scan, size=SIZE - 3 + 121))
+    assert other.reasons["inputs.obs.terms"].startswith(f"its terms add up to {SIZE + 184}, the input takes")
+    assert said not in other.notes
