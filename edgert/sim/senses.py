@@ -70,6 +70,11 @@ class Senses(Closes):
             self._cameras.close()
 
 
+def sense_bytes(sense: Sense) -> int:
+    """What a view of one world takes: a number each in a picture, the start of a ray and a number in a scan."""
+    return sense.dim * (4 if isinstance(sense, Picture) else 32)
+
+
 def scanned_bodies(scene: Scene, wanted: Sequence[Sense]) -> tuple[str, ...]:
     """The bodies around which scans lie; "" is the base.
 

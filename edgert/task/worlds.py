@@ -25,6 +25,7 @@ from edgert.sim.drives import drives_of
 from edgert.sim.motion import in_scene, start_of
 from edgert.sim.protocol import Floats, Mask
 from edgert.sim.scene import Scene, build
+from edgert.sim.senses import sense_bytes
 from edgert.tables import MAX_MAGNITUDE
 from edgert.task.actuation import Actuation
 from edgert.task.draws import Generators, ResetDraws, around, draw_bytes, draw_commands, spread
@@ -75,7 +76,7 @@ class Worlds(Closes):
         self.scene = build_scene(task, delay_s=self.randomise.delay_s[1] if self.randomise.delay_s else 0.0)
         targets = randomised(task, self.scene)
         noise = noise_scale(contract, self.randomise.noise)
-        _check_size(nworld, self.scene, self.randomise, noise)
+        _check_size(nworld, self.scene, task, self.randomise, noise)
         self.sim = BatchSim(self.scene.model, nworld, nthread)
         self.body = SimBody(self.sim, self.scene, tracked_bodies(contract), senses_of(contract))
         self.motion = in_scene(motion, contract, self.scene)
@@ -372,10 +373,11 @@ def _fixed(command: Sequence[float], task: Task) -> Floats:
     return values
 
 
-def _check_size(nworld: int, scene: Scene, randomise: Randomisation, noise: Floats) -> None:
+def _check_size(nworld: int, scene: Scene, task: Task, randomise: Randomisation, noise: Floats) -> None:
     """Refuse more worlds than the memory holds."""
     check_count("worlds", nworld, 1, MAX_WORLDS)
-    seen = 16 * noise.size  # an observation in float64, in the network's type, and pictures as they were drawn
+    seen = 12 * noise.size  # an observation in float64 and in the type of the network
+    seen += sum(sense_bytes(sense) for sense in senses_of(task.contract))
     check_memory(nworld, world_bytes(scene.model, needs_model_fields(randomise)) + draw_bytes(noise) + seen)
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from support import linear_model, save
 
 from edgert.contract import parse_contract
+from edgert.errors import UnsupportedError
 from edgert.runtime import RunOptions, open_session
 from edgert.task.task import scene_task
 from edgert.task.worlds import Worlds
@@ -77,3 +79,18 @@ def test_many_worlds_scan_each_their_own_ground(tmp_path: Path) -> None:
         np.testing.assert_allclose(seen, expected, atol=1e-6)
         mask = np.array([False, True, False])
         np.testing.assert_array_equal(worlds.observe(mask)["obs"][:, :21].reshape(1, 3, 7), seen[1:2])
+
+
+def test_scans_of_more_worlds_than_the_memory_holds_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "scene.xml"
+    path.write_text(SCENE)
+    fine = scene_task(path, parse_contract(document("base_height"), "test"), 1.0)
+    wide = SCAN | {"size": [9.9, 9.9], "resolution": 0.1}
+    scanned = scene_task(path, parse_contract(document("base_height", wide), "test"), 1.0)
+    monkeypatch.setattr("edgert.sim.batch.os.sysconf", lambda name: 1 << 13)  # pages, and bytes of each
+    Worlds(fine, 1_000).close()
+    with pytest.raises(UnsupportedError) as refusal:
+        Worlds(scanned, 1_000)
+    assert str(refusal.value).startswith("1000 worlds do not fit into the memory of this computer: found 0.4 GiB")

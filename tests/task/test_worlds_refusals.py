@@ -25,7 +25,7 @@ def test_more_worlds_than_memory_are_refused_before_they_are_made(monkeypatch: p
     with pytest.raises(UnsupportedError) as caught:
         Worlds(QUADRUPED, 50_000)
     assert str(caught.value) == (
-        "50000 worlds do not fit into the memory of this computer: found 1.4 GiB at least, expected at most 1.0 GiB"
+        "50000 worlds do not fit into the memory of this computer: found 1.3 GiB at least, expected at most 1.0 GiB"
     )
 
 
