@@ -9,6 +9,7 @@ versions leave out altogether.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -55,7 +56,13 @@ _TERMS: Final[Mapping[str, Mapping[str, Any]]] = {
     "last_action": {"name": "last_action"},
     "height_scan": {"name": "height_scan"},
     "generated_commands": {"name": "command"},
+    "velocity_commands": {"name": "command"},
+    "actions": {"name": "last_action"},
 }
+"""By function; the last two are usual names of terms, where a file has those."""
+_PER_JOINT: Final = (
+    "scale", "offset", "default_joint_pos", "default_joint_stiffness", "default_joint_damping",
+)  # fmt: skip
 _QUATERNIONS: Final = ("base_quat", "imu_quat")
 _OF_JOINTS: Final = ("joint_angle", "joint_pos", "joint_vel", "joint_torque")
 _UNSUPPORTED: Final = {
@@ -74,7 +81,7 @@ _ACTIONS: Final = {
     "joint_velocity_action": "velocity",
     "joint_effort_action": "torque",
 }
-_ORDERS: Final = {("W", "X", "Y", "Z"): "wxyz", ("X", "Y", "Z", "W"): "xyzw"}
+_ORDERS: Final = ("wxyz", "xyzw")
 _WORDS: Final = {"(w, x, y, z)": "wxyz", "(x, y, z, w)": "xyzw"}
 _CLOSE: Final = 1e-6
 _SCAN: Final = HeightScan()
@@ -95,7 +102,7 @@ class IsaacLab:
         """See `Format.read`."""
         file = only_file(found, evident(found, _holds, _USUAL), "IO descriptors")
         table = Table(found.sidecars[file], file)
-        robot = _robot(table.table("articulations"))
+        robot = _one_of_all(_robot(table.table("articulations")))
         joints = list(robot.names("joint_names"))
         count = len(joints)
         pose = list(robot.numbers("default_joint_pos", length=count))
@@ -116,7 +123,14 @@ class IsaacLab:
         notes: list[str] = []
         flat = [name for name in observed(found) if len(found.inputs[name]) < 3]  # images are no groups of terms
         for name, entries in _groups(table.table("observations"), flat, file).items():
+            unknown = [why for why in map(_unknown, entries) if why]
+            if unknown:
+                reasons[f"inputs.{name}.terms"] = f"{file}: {'; '.join(unknown)}; known are {', '.join(_TERMS)}"
+                used |= {_TERMS[kind]["name"] for kind in map(_kind, entries) if kind in _TERMS}
+                continue
             terms = [_term(entry, joints, pose) for entry in entries]
+            _flat_sizes(terms, size(found.inputs[name]))
+            _check_command(terms, file)
             assumed, why = _scan(terms, found.inputs[name], file)
             if why:
                 reasons[f"inputs.{name}.terms"] = why
@@ -195,7 +209,10 @@ def _gains(robot: Table, joints: Sequence[str], runs: Sequence[Run], document: d
 def _run(entry: Table) -> Run:
     """One action term."""
     name = entry.text("name")
+    if name not in _ACTIONS:  # the name of the term, perhaps, and not that of its kind
+        name = _snake(_function(entry))
     if name not in _ACTIONS:
+        name = entry.text("name")
         raise ContractError(
             f"{entry.where}: action '{name}' is not supported",
             found=entry.raw("full_path", "") or "",
@@ -205,7 +222,7 @@ def _run(entry: Table) -> Run:
     if given(entry, "shape") and entry.raw("shape") != [len(joints)]:
         entry.fail("shape", found=show(entry.raw("shape")), expected=f"[{len(joints)}], one for each joint")
     count = len(joints)
-    flat = Table({**entry.data, **_flattened(entry)}, entry.where, entry.path)
+    flat = _one_of_all(entry)
     return Run(
         joints=joints,
         kind=_ACTIONS[name],
@@ -215,16 +232,30 @@ def _run(entry: Table) -> Run:
     )
 
 
-def _flattened(entry: Table) -> dict[str, Any]:
-    """Scale and offset that were written once for each environment, all alike."""
+def _one_of_all(entry: Table) -> Table:
+    """A table without the axis of environments: what was written once for each of them, all alike."""
     result = {}
-    for name in ("scale", "offset"):
-        value = entry.raw(name, None)
-        if isinstance(value, list) and value and isinstance(value[0], list):
-            if any(row != value[0] for row in value):
+    for name, value in entry.data.items():
+        axes = 2 if name == "clip" else 1 if name in _PER_JOINT else 0
+        row: object = value
+        for _ in range(axes):
+            row = row[0] if isinstance(row, list) and row else None
+        if axes and isinstance(row, list):
+            if any(each != value[0] for each in value):
                 entry.fail(name, found=show(value), expected="the same for every environment")
             result[name] = value[0]
-    return result
+    return Table({**entry.data, **result}, entry.where, entry.path)
+
+
+def _function(entry: Table) -> str:
+    """What computes a term, "" where the file does not say."""
+    path = entry.raw("full_path", None)
+    return path.replace(":", ".").rpartition(".")[2] if isinstance(path, str) else ""
+
+
+def _snake(name: str) -> str:
+    """A class as Isaac Lab writes its name: "JointPositionAction" as "joint_position_action"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def _groups(observations: Table, names: Sequence[str], file: str) -> dict[str, list[Table]]:
@@ -247,17 +278,45 @@ def _groups(observations: Table, names: Sequence[str], file: str) -> dict[str, l
     return {name: _list(observations, group) for name, group in pairs.items()}
 
 
+def _kind(entry: Table) -> str:
+    """Isaac Lab's name for what an observation is, or that of the file.
+
+    It writes the name of the function; a file may have that of the term instead, `joint_pos` for `joint_pos_rel`.
+    """
+    function, name = _function(entry), entry.text("name")
+    if function in _TERMS:
+        return function
+    for plain, offsets in (("joint_pos", "joint_pos_offsets"), ("joint_vel", "joint_vel_offsets")):
+        if name == plain and not function and given(entry, offsets):
+            return f"{plain}_rel"  # only these are measured from an offset
+    return name
+
+
+def _unknown(entry: Table) -> str:
+    """Why a term is not understood; "" if it is."""
+    name = _kind(entry)
+    return "" if name in _TERMS else f"{name} needs {_UNSUPPORTED[name]}" if name in _UNSUPPORTED else f"{name} unknown"
+
+
+def _flat_sizes(terms: list[dict[str, Any]], takes: int | None) -> None:
+    """Take the history out of the sizes of terms, where only so they are the numbers of the input."""
+    if not all("dim" in term and term["dim"] % term["history"] == 0 for term in terms):
+        return
+    told = sum(term["dim"] for term in terms)
+    if takes == told != sum(term["dim"] * term["history"] for term in terms):
+        for term in terms:
+            term["dim"] //= term["history"]
+
+
+def _check_command(terms: Sequence[Mapping[str, Any]], file: str) -> None:
+    sizes = [term["dim"] for term in terms if term["name"] == "command" and term.get("dim", 3) != 3]
+    if sizes:
+        raise ContractError(f"{file}: its command has {sizes[0]} numbers", expected="3, a commanded twist")
+
+
 def _term(entry: Table, joints: Sequence[str], pose: Sequence[float]) -> dict[str, Any]:
     """One observation term; the order of a quaternion is "" where the file leaves it open."""
-    theirs = entry.text("name")
-    if theirs not in _TERMS:
-        why = f"it needs {_UNSUPPORTED[theirs]}" if theirs in _UNSUPPORTED else "unknown"
-        raise ContractError(
-            f"{entry.where}: observation '{theirs}' is not supported",
-            found=why,
-            expected="one of " + ", ".join(_TERMS),
-        )
-    term: dict[str, Any] = dict(_TERMS[theirs])
+    term: dict[str, Any] = dict(_TERMS[_kind(entry)])
     extras, overloads = inner(entry, "extras"), inner(entry, "overloads")
     if given(extras, "modifiers") and extras.raw("modifiers") != []:
         extras.fail("modifiers", found=show(extras.raw("modifiers")), expected="null, as filters are not supported")
@@ -273,8 +332,6 @@ def _term(entry: Table, joints: Sequence[str], pose: Sequence[float]) -> dict[st
         if not isinstance(shape, list) or len(shape) != 1 or not isinstance(shape[0], int) or shape[0] < 1:
             entry.fail("shape", found=show(shape), expected="[n], a row of numbers")
         term["dim"] = shape[0]
-    if theirs == "generated_commands" and term.get("dim", 3) != 3:
-        entry.fail("shape", found=show(shape), expected="[3], a commanded twist")
     if term["name"] in _QUATERNIONS:
         term["order"] = _order(extras)
     if term["name"] in _OF_JOINTS and given(entry, "joint_names"):
@@ -306,7 +363,8 @@ def _scan(terms: list[dict[str, Any]], shape: Shape, file: str) -> tuple[str, st
 def _order(extras: Table) -> str:
     """The order of a quaternion as its axes and description tell; "" where they do not, or contradict each other."""
     axes = extras.raw("axes", None)
-    told = {_ORDERS[key] for key in [tuple(map(str, axes))] if key in _ORDERS} if isinstance(axes, list) else set()
+    letters = "".join(map(str, axes)) if isinstance(axes, list) else axes if isinstance(axes, str) else ""
+    told = {letters.lower()}.intersection(_ORDERS)
     words = extras.raw("description", None)
     if isinstance(words, str):
         told |= {order for text, order in _WORDS.items() if text in words}
