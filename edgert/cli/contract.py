@@ -43,7 +43,8 @@ def tables(
 def details(contract: Contract, noise: Mapping[str, float] | None = None) -> Iterator[RenderableType]:
     """The terms of each input, and the joints."""
     for name, spec in contract.inputs.items():
-        ticks = f", the latest {spec.history} ticks {spec.layout} by {spec.layout}" if spec.history > 1 else ""
+        first = ", newest first" if spec.newest == "first" else ""
+        ticks = f", the latest {spec.history} ticks {spec.layout} by {spec.layout}{first}" if spec.history > 1 else ""
         yield "\n" + plain(f"input {name}: {spec.dim} numbers{ticks}, each clip(raw × scale + offset)")
         yield _terms(spec, noise)
     start = "position + " if contract.action.relative else ""

@@ -59,10 +59,11 @@ class History:
 def _index(spec: InputSpec) -> npt.NDArray[np.intp]:
     """Where each number of the input lies in the frames (history, frame_dim), flattened."""
     places = np.arange(spec.history * spec.frame_dim).reshape(spec.history, spec.frame_dim)
+    onward = 1 if spec.newest == "last" else -1
     if spec.layout == "frame":
-        return places.reshape(-1)
+        return places[::onward].reshape(-1)
     parts, start = [], 0
     for term in spec.terms:
-        parts.append(places[spec.history - term.history :, start : start + term.dim].reshape(-1))
+        parts.append(places[spec.history - term.history :, start : start + term.dim][::onward].reshape(-1))
         start += term.dim
     return np.concatenate(parts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast, get_args
 
 from edgert.contract.senses import Picture, Sense
-from edgert.contract.spec import Fill, InputSpec, Layout, ObservationTerm, QuatOrder, Stage
+from edgert.contract.spec import Fill, InputSpec, Layout, Newest, ObservationTerm, QuatOrder, Stage
 from edgert.contract.terms import Term, TermSizes, load_term
 from edgert.errors import ContractError, UnknownNameError
 from edgert.tables import Table, is_number, show, type_name
@@ -38,7 +38,8 @@ def read_input(table: Table, sizes: TermSizes, joints: Sequence[str]) -> InputSp
             expected="one length of history for every term",
         )
     fill = cast(Fill, table.text("fill", "first", choices=get_args(Fill)))
-    spec = InputSpec(terms=tuple(terms), layout=layout, fill=fill)
+    newest = cast(Newest, table.text("newest", "last", choices=get_args(Newest)))
+    spec = InputSpec(terms=tuple(terms), layout=layout, fill=fill, newest=newest)
     if spec.dim > _DIMENSION_LIMIT:
         table.fail("terms", found=f"{spec.dim} numbers", expected=f"at most {_DIMENSION_LIMIT}")
     return spec

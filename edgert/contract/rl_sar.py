@@ -41,6 +41,8 @@ _TERMS: Final = {
     "whole_body_tracking/motion_command": ("motion_command", ""),
     "whole_body_tracking/motion_anchor_ori_b": ("motion_anchor_ori_b", ""),
 }
+_OLD_MAPPINGS: Final = ("state_mapping", "command_mapping")
+"""In place of `joint_mapping`; whose order `joint_names` had changed from version to version."""
 _ANCHOR: Final = "torso_link"
 """The body that rl_sar's code compares with the reference motion."""
 
@@ -53,7 +55,10 @@ class RlSar:
 
     def evidence(self, found: Evidence) -> str:
         """See `Format.evidence`."""
-        return " and ".join(f"{file} for {key}" for file, key, _ in _sections(found, _POLICY_KEYS))
+        return " and ".join(
+            f"{file} for {key}" if key else f"{file} with {', '.join(_POLICY_KEYS)}"
+            for file, key, _ in _sections(found, _POLICY_KEYS)
+        )
 
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
@@ -77,23 +82,30 @@ class RlSar:
         for _, section in bases:
             merged |= section
         table = Table({**merged, **own}, source, key)
-        count = table.integer("num_of_dofs", lo=1, hi=1_000)
+        count = table.integer("num_of_dofs", len(table.numbers("rl_kp")), lo=1, hi=1_000)
         names, sources, notes = _joints(found, table, count)
         reasons: dict[str, str] = {}
+        mapped = [old for old in _OLD_MAPPINGS if table.raw(old, None) not in (None, list(range(count)))]
+        if mapped and not given(table, "joint_mapping"):
+            names, notes = [], []
+            reasons["joints.names"] = f"in the policy's order; {source} has {' and '.join(mapped)}, of an older rl_sar"
         wheels = indices(table, "wheel_indices", count) if table.raw("wheel_indices", None) != [] else None
         gains = {name: spread(table, f"rl_{name}", count) for name in ("kp", "kd")}
         why = doubtful_gains(gains["kp"], gains["kd"], "rl_kp and rl_kd") if len(wheels or ()) < count else ""
         if why:  # those that the policy was trained with are asked for
             gains, reasons = {}, dict.fromkeys(("joints.kp", "joints.kd"), why)
         pose = list(table.numbers("default_dof_pos", length=count))
-        terms = [_term(table, name, count, wheels or ()) for name in table.names("observations")]
-        layout, history = _history(table)
+        observed = table.names("observations")
+        terms = [_term(table, name, count, wheels or ()) for name in observed if name in _TERMS]
+        name = only_input(found, source)
+        unknown = [theirs for theirs in observed if theirs not in _TERMS]
+        if unknown:
+            reasons[f"inputs.{name}.terms"] = f"{', '.join(unknown)} unknown; known are {', '.join(_TERMS)}"
+        length, layout = _history(table)
         document: dict[str, Any] = {
             "schema": 1,
             "joints": {"names": names, "default_pos": pose, **gains} if names else {"default_pos": pose, **gains},
-            "inputs": {
-                only_input(found, source): {"terms": [term | {"history": history} for term in terms], "layout": layout}
-            },
+            "inputs": {} if unknown else {name: {"terms": [{**term, "history": length} for term in terms], **layout}},
             "action": _action(table, names, pose, wheels or ()),
         }
         if robot and "/" in key:
@@ -151,10 +163,7 @@ def _joints(found: Evidence, table: Table, count: int) -> tuple[list[str], dict[
 
 
 def _term(table: Table, theirs: str, count: int, wheels: Sequence[int]) -> dict[str, Any]:
-    known = _TERMS.get(theirs)
-    if known is None:
-        table.fail("observations", found=theirs, expected="some of " + ", ".join(_TERMS))
-    name, key = known
+    name, key = _TERMS[theirs]
     term: dict[str, Any] = {"name": name}
     scale: list[float] | float = numbers(table, key) if key else 1.0
     if theirs == "dof_pos" and wheels:
@@ -170,23 +179,31 @@ def _term(table: Table, theirs: str, count: int, wheels: Sequence[int]) -> dict[
     return term
 
 
-def _history(table: Table) -> tuple[str, int]:
-    """Layout and length of the history."""
+def _history(table: Table) -> tuple[int, dict[str, str]]:
+    """Length of the history, and how it is laid out."""
     ticks = table.raw("observations_history", None) or [0]
     length = len(ticks) if isinstance(ticks, list) else 0
     if ticks == [0]:
-        return "term", 1
+        return 1, {}
+    if table.raw("observations_history_priority", None) is None:
+        table.fail(
+            "observations_history_priority",
+            found="nothing",
+            expected="time or term",
+            hint="Older versions of rl_sar do not write it, and differ in what comes first: add the layout, and the "
+            "order of observations_history, in which 0 is the latest tick and the first one stands first",
+        )
     priority = table.text("observations_history_priority", choices=("time", "term"))
+    layout = {"layout": "frame" if priority == "time" else "term"}
     if ticks == list(range(length)):
+        return length, {**layout, "newest": "first"}
+    if ticks != list(range(length))[::-1]:
         table.fail(
             "observations_history",
-            found=f"{show(ticks)}, the latest tick first",
-            expected="the oldest first, as [2, 1, 0]",
-            hint="Newest-first histories are not supported",
+            found=show(ticks),
+            expected="every tick from the oldest to the latest or back, as [2, 1, 0] or [0, 1, 2]",
         )
-    if ticks != list(range(length))[::-1]:
-        table.fail("observations_history", found=show(ticks), expected="every tick down to the latest, as [2, 1, 0]")
-    return "frame" if priority == "time" else "term", length
+    return length, layout
 
 
 def _action(table: Table, names: Sequence[str], pose: Sequence[float], wheels: Sequence[int]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ QuatOrder = Literal["wxyz", "xyzw"]
 CommandKind = Literal["twist", "position"]
 Layout = Literal["term", "frame"]
 Fill = Literal["first", "zero"]
+Newest = Literal["last", "first"]
 Range = tuple[float, float]
 COMMAND_KEYS: Mapping[CommandKind, tuple[str, ...]] = {
     "twist": ("vx_m_s", "vy_m_s", "wz_rad_s"),
@@ -53,7 +54,7 @@ class ObservationTerm:
     """In the unit of the sensors, for terms that compare; None for the others."""
     clip_first: bool = False
     history: int = 1
-    """Samples of the latest control ticks that the network sees, oldest first."""
+    """Samples of the latest control ticks that the network sees."""
     order: QuatOrder = "wxyz"
     """Of a quaternion."""
     stage: Stage = "raw"
@@ -81,6 +82,8 @@ class InputSpec:
     """How samples of several ticks stand: all of a term before the next one, or all terms of a tick before the next."""
     fill: Fill = "first"
     """What stands for the ticks before an episode's first one: its sample, or zeros."""
+    newest: Newest = "last"
+    """Where the latest sample stands among those of a history."""
 
     @property
     def dim(self) -> int:

@@ -18,7 +18,8 @@ def meaning(contract: Contract) -> list[str]:
             f"{term.name}{_placed(term)} {term.dim}{f' × {term.history}' if term.history > 1 else ''}"
             for term in spec.terms
         )
-        order = f", {spec.history} ticks, {spec.layout} by {spec.layout}" if spec.history > 1 else ""
+        first = ", newest first" if spec.newest == "first" else ""
+        order = f", {spec.history} ticks, {spec.layout} by {spec.layout}{first}" if spec.history > 1 else ""
         lines.append(f"input {name}: {spec.dim} = {terms}{order}")
     action = contract.action
     scale = f"{min(action.scale):g}" if len(set(action.scale)) == 1 else f"{min(action.scale):g}…{max(action.scale):g}"

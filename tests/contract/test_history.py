@@ -18,9 +18,9 @@ from edgert.errors import ContractError
 POS, VEL, LAST = {"name": "joint_pos", "scale": 2.0}, {"name": "joint_vel"}, {"name": "last_action"}
 
 
-def spec(*terms: Any, layout: str = "term", fill: str = "first") -> Contract:
+def spec(*terms: Any, layout: str = "term", fill: str = "first", newest: str = "last") -> Contract:
     some = document(*terms)
-    some["inputs"]["obs"] |= {"layout": layout, "fill": fill}
+    some["inputs"]["obs"] |= {"layout": layout, "fill": fill, "newest": newest}
     return parse_contract(some, "test")
 
 
@@ -31,12 +31,13 @@ def stacked(some: Contract, ticks: list[np.ndarray], now: int, beginning: int) -
     if spec.fill == "zero":
         ticks = [np.zeros_like(tick) if number < beginning else tick for number, tick in enumerate(ticks)]
         ticks, now, beginning = [np.zeros_like(ticks[0])] * spec.history + ticks, now + spec.history, 0
+    order = reversed if spec.newest == "last" else iter
     if spec.layout == "frame":
-        for age in reversed(range(spec.history)):
+        for age in order(range(spec.history)):
             row += ticks[max(beginning, now - age)].tolist()
         return row
     for term, start in zip(spec.terms, starts, strict=False):
-        for age in reversed(range(term.history)):
+        for age in order(range(term.history)):
             row += ticks[max(beginning, now - age)][start : start + term.dim].tolist()
     return row
 
@@ -49,8 +50,10 @@ def stacked(some: Contract, ticks: list[np.ndarray], now: int, beginning: int) -
         spec(POS | {"history": 5}),
         spec(POS | {"history": 3}, VEL, LAST | {"history": 2}, fill="zero"),
         spec(*(term | {"history": 4} for term in (POS, VEL, LAST)), layout="frame", fill="zero"),
+        spec(POS | {"history": 3}, VEL, LAST | {"history": 2}, newest="first"),
+        spec(*(term | {"history": 4} for term in (POS, VEL, LAST)), layout="frame", fill="zero", newest="first"),
     ],
-    ids=["term by term", "frame by frame", "one term", "zeros term by term", "zeros frame by frame"],
+    ids=["term by term", "frame by frame", "one term", "zeros term by term", "zeros frame by frame", "newest", "both"],
 )
 def test_every_sample_is_where_the_layout_says(some: Contract) -> None:
     inputs = some.inputs["obs"]

@@ -145,14 +145,11 @@ def test_it_is_known_by_its_keys() -> None:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"observations": ["ang_vel", "camera"]}, "key 'toy/robot_lab.observations' is wrong: found camera, expected"),
+        ({"observations_history": [4, 2, 0]}, "found [4, 2, 0], expected every tick from the oldest to the latest or"),
         (
-            {"observations_history": [0, 1, 2]},
-            "found [0, 1, 2], the latest tick first, expected the oldest first, as [2, 1, 0]. "
-            "Newest-first histories are not supported",
+            {"observations_history_priority": None},
+            "observations_history_priority' is wrong: found nothing, expected time or term. Older versions of rl_sar",
         ),
-        ({"observations_history": [4, 2, 0]}, "found [4, 2, 0], expected every tick down to the latest"),
-        ({"observations_history_priority": None}, "observations_history_priority' is wrong: found nothing None"),
         ({"rl_kp": [20.0] * 3}, "key 'toy/robot_lab.rl_kp' is wrong: found 3 numbers, expected 4"),
         ({"joint_mapping": [0, 1, 2, 2]}, "joint_mapping' is wrong: found [0, 1, 2, 2], expected 4 places of joints"),
         ({"joint_mapping": [0, 1, 2, 7]}, "found 7, expected 0 to 3, places in joint_names"),
@@ -163,6 +160,37 @@ def test_what_cannot_be_understood_is_refused(values: dict[str, Any], text: str)
     with pytest.raises(ContractError) as caught:
         RL_SAR.read(evidence(changed(**values)))
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(("priority", "layout"), [("time", "frame"), ("term", "term")])
+def test_a_history_that_counts_up_has_the_newest_first(priority: str, layout: str) -> None:
+    config = changed(observations_history=[0, 1, 2], observations_history_priority=priority)
+    read = RL_SAR.read(evidence(config)).document["inputs"]["obs"]
+    assert (read["layout"], read["newest"], read["terms"][0]["history"]) == (layout, "first", 3)
+
+
+def test_observations_that_are_not_known_are_asked_for() -> None:
+    reading = RL_SAR.read(evidence(changed(observations=["ang_vel", "camera"])))
+    assert reading.document["inputs"] == {}
+    assert reading.reasons["inputs.obs.terms"].startswith("camera unknown; known are lin_vel, ang_vel")
+
+
+def test_mappings_of_older_versions_do_not_say_whose_order_the_names_have() -> None:
+    older = changed(joint_mapping=None, state_mapping=[1, 0, 3, 2], command_mapping=[0, 1, 2, 3])
+    base = {"toy": {key: value for key, value in BASE["toy"].items() if key != "joint_mapping"}}
+    reading = RL_SAR.read(evidence(sidecars={"config.yaml": older, "base.yaml": base}))
+    assert reading.reasons["joints.names"].endswith("base.yaml has state_mapping, of an older rl_sar")
+    assert "names" not in reading.document["joints"]
+
+
+def test_the_gains_tell_how_many_joints_there_are() -> None:
+    assert RL_SAR.read(evidence(changed(num_of_dofs=4))).document == RL_SAR.read(evidence(without())).document
+
+
+def without() -> dict[str, Any]:
+    config = copy.deepcopy(CONFIG)
+    del config["toy/robot_lab"]["num_of_dofs"]
+    return config
 
 
 def test_gains_of_nothing_are_asked_for() -> None:
