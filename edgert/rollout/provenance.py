@@ -41,7 +41,8 @@ def recording_header(
     if contract is not None:
         result["contract"] = contract.to_document()
     if scene is not None:
-        result["scene_sha256"] = model_sha256(compile_spec(load_spec(scene), scene))
+        named = scene.resolve()  # a compiled scene holds the paths of its meshes, which begin as its own does
+        result["scene_sha256"] = model_sha256(compile_spec(load_spec(named), named))
     if task is not None and task.sha256:
         result["task_sha256"] = task.sha256
     return result

@@ -88,6 +88,22 @@ def test_a_changed_scene_is_not_filmed(tmp_path: Path) -> None:
         recorded_model(read(tmp_path / "r")[0])
 
 
+def test_a_scene_with_meshes_is_known_again_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled scene holds the paths of its meshes, which are relative where the scene's was."""
+    from rollout_examples import TASKS, recorded, wild
+
+    from edgert.rollout.scenes import recorded_model
+
+    (tmp_path / "end.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n")
+    text = TASKS["cartpole"].scene.read_text(encoding="utf-8")
+    text = text.replace("<asset>", '<asset><mesh name="end" file="end.obj" scale="0.1 0.1 0.1"/>')
+    text = text.replace('name="end" type="sphere" size="0.03"', 'name="end" type="mesh" mesh="end"')
+    (tmp_path / "scene.xml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    recorded(wild("cartpole", tmp_path), "./scene.xml", tmp_path / "r", num_envs=1, seconds=0.1)
+    assert recorded_model(read(tmp_path / "r")[0]).nmesh == 1
+
+
 def test_an_action_that_is_not_finite_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The policy gives infinity in every world; nothing but its first action is recorded of each episode."""
     endless = save(linear_model(bias=np.inf, document=quadruped_document()), tmp_path / "inf.onnx")
