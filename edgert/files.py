@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from edgert.errors import EdgertError, IntegrityError
 
 _SIZELESS = 1 << 20
 """Most bytes that are read of a file that says it has none."""
+_LOOKED_AT: Final = 1_000
+"""Most entries of a folder that are looked at for a hint."""
 
 
 def regular_size(path: Path, what: str, refusal: type[EdgertError] = IntegrityError) -> int:
@@ -80,6 +84,16 @@ def beside(path: Path, name: str, what: str, refusal: type[EdgertError] = Integr
             hint="Copy both, as files and not as links, into one folder",
         )
     return path.parent / name
+
+
+def files_in(folder: Path, suffix: str) -> str:
+    """The first few files of a folder whose names end so, as paths for a message; "" where there are none."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in islice(entries, _LOOKED_AT) if entry.name.endswith(suffix))
+    except OSError:
+        return ""
+    return " or ".join(str(folder / name) for name in names[:3])
 
 
 def is_path(name: str | Path) -> bool:

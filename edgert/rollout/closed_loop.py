@@ -42,6 +42,7 @@ from edgert.sim.scene import drive_summary
 from edgert.tables import MAX_MAGNITUDE
 from edgert.task.notes import beginning, differences, following, meaning, outside, overrides, unmet
 from edgert.task.place import place_of
+from edgert.task.suits import out_of_reach
 from edgert.task.task import Task
 from edgert.task.worlds import Worlds
 
@@ -195,14 +196,17 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
         worlds.observe_in({name: array.dtype for name, array in policy.obs.items()})
         notes += [drive_summary(worlds.scene, "contract"), *worlds.scene.held.notes(), *worlds.body.notes()]
         notes += [beginning(worlds.scene, task)] if worlds.motion is None else following(worlds.motion, task)
-        notes += differences(contract, task.trained, task.name)
+        notes += [*differences(contract, task.trained, task.name), *out_of_reach(contract, worlds.scene)]
         if command is not None and contract.command is not None:
             notes += outside(contract.command, command)
         if policy.runs > 1:
             notes.append(f"the model takes fewer worlds at a time: it runs {policy.runs} times for one step of all")
         notes += unmet(task, episode_steps)
         if all_alike(task, command):
-            notes.append("warning: nothing differs between the worlds: they are one sample, whatever their number")
+            notes.append(
+                "warning: nothing differs between the worlds: they are one sample, whatever their number; --pushes, "
+                "--friction, --mass, --gains or --delay make them differ"
+            )
         return RolloutSession(
             options=options,
             loaded=loaded,

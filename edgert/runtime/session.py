@@ -44,6 +44,7 @@ from edgert.task.draws import ResetDraws, spread
 from edgert.task.notes import beginning, differences, following, meaning, outside, overrides
 from edgert.task.place import default_sim, place_of
 from edgert.task.rewards import RewardInputs
+from edgert.task.suits import out_of_reach
 from edgert.task.task import Task, fall_from
 
 
@@ -286,6 +287,7 @@ def open_session(options: RunOptions) -> Session:
         *meaning(contract),
         drive_summary(scene, options.actuators),
         *scene.held.notes(),
+        *out_of_reach(contract, scene),
     ]
     if options.sim is None and is_path(options.model):
         notes.append(f"no --sim is given: it runs in the bundled sim '{default_sim(options.model)}'")

@@ -185,7 +185,7 @@ def build(
             f"scene {path} lacks joints of the policy",
             found=f"no {some(missing)}",
             expected="joints named as in the contract; the scene has " + (some(scalar, 40) or "none"),
-            hint="Name the scene's joints in [joints] names of policy.toml, or use the policy's own robot",
+            hint="Name the scene's joints in [joints] names of policy.toml, or the policy's own robot with --sim",
         )
     for name in joints:
         if by_name[name].type not in SCALAR_JOINTS:
@@ -251,10 +251,16 @@ def physics_steps(control_hz: float, scene: Scene) -> int:
         raise ContractError(
             f"the control period of {period_s * 1e3:g} ms is no whole number of timesteps of scene {scene.path}",
             found=f"timestep {timestep_s * 1e3:g} ms",
-            expected=f"for example {period_s * 1e3 / max(1, math.ceil(ratio)):g} ms",
+            expected=f"for example {_timestep_ms(period_s, ratio)} ms",
             hint='Set <option timestep="…"/> in the scene, or control_hz in policy.toml',
         )
     return nstep
+
+
+def _timestep_ms(period_s: float, ratio: float) -> str:
+    """The roundest timestep, ms, that goes into a control period: from half of the scene's to the whole."""
+    most = max(1, math.ceil(ratio))
+    return min((f"{period_s * 1e3 / count:g}" for count in range(most, 2 * most + 1)), key=len)
 
 
 def _check_numbers(model: mujoco.MjModel, path: Path) -> None:

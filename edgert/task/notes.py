@@ -28,6 +28,9 @@ def meaning(contract: Contract) -> list[str]:
     outputs = " + ".join((" and ".join(action.outputs), *action.added))
     assumed = " (not given)" if contract.provenance.get("action.scale") == "default" else ""
     lines.append(f"output {outputs}: {len(action.joints)} {kinds} targets = {start}offset + {scale}{assumed} × action")
+    if contract.recurrent:
+        states = ", ".join(f"{state} from {output}" for state, output in contract.recurrent.items())
+        lines.append(f"memory {states}, 0 at the beginning of an episode")
     return lines
 
 
@@ -55,7 +58,14 @@ def unmet(task: Task, episode_steps: int) -> list[str]:
 
 
 def _placed(term: ObservationTerm) -> str:
-    return f"({term.frame}, {term.point})" if term.name == "base_lin_vel" else ""
+    """What a term says beyond its name, in brackets: a velocity's point, the components, the scale."""
+    said = [term.frame, term.point] if term.name == "base_lin_vel" else []
+    if term.index:
+        said.append(f"number {', '.join(map(str, term.index))}")
+    if set(term.scale) != {1.0}:
+        low, high = min(term.scale), max(term.scale)
+        said.append(f"× {low:g}" if low == high else f"× {low:g}…{high:g}")
+    return f"({', '.join(said)})" if said else ""
 
 
 def beginning(scene: Scene, task: Task | None) -> str:

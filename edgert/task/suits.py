@@ -63,6 +63,13 @@ def doubts_of(contract: Contract, place: Place) -> Iterator[Doubt]:
         yield from (Doubt("robot", line.removeprefix(_WARNING)) for line in lines if line.startswith(_WARNING))
 
 
+def out_of_reach(contract: Contract, scene: Scene) -> list[str]:
+    """A warning if joints cannot take the contract's default pose, as where it is given in degrees."""
+    reasons = [doubt.reason for doubt in _poses(contract, scene)]
+    more = f", and {len(reasons) - 1} joints more" if len(reasons) > 1 else ""
+    return [f"{_WARNING}default pose: {reasons[0]}{more}"] if reasons else []
+
+
 def _only(contract: Contract, name: str) -> Contract:
     """The contract with one of its inputs."""
     return replace(contract, inputs={name: contract.inputs[name]})

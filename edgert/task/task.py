@@ -16,7 +16,7 @@ from edgert.contract.document import check_schema, overlay, parse_contract
 from edgert.contract.motion import Motion
 from edgert.contract.spec import Contract, Range
 from edgert.errors import ContractError
-from edgert.files import is_path
+from edgert.files import files_in, is_path
 from edgert.sim.actuators import some
 from edgert.sim.drives import drives_of
 from edgert.sim.motion import extent, in_scene, start_of
@@ -166,6 +166,13 @@ def read_task(name: str | Path) -> TaskFile:
     else:
         path = Path(name)
         path = path if path.suffix == ".toml" else path / "task.toml"
+        scenes = "" if path.exists() else files_in(path.parent, ".xml")
+        if scenes:
+            raise ContractError(
+                f"folder {path.parent} holds no {path.name}",
+                expected="a task, or the path of a scene",
+                hint=f"Name the scene itself: {scenes}",
+            )
     document = read_toml(path, kind="task")
     return TaskFile(path=path, document=document, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
@@ -268,7 +275,7 @@ def _check_policy(policy: Contract, own: Contract, path: Path) -> None:
             f"the policy lacks joints of task '{name}'",
             found=f"no {some(loose)}",
             expected="every joint of its contract in [joints] names",
-            hint="Use the sim of the policy's own robot",
+            hint="Name the policy's own robot with --sim",
         )
     if own.command is not None and (policy.command is None or policy.command.kind != own.command.kind):
         raise ContractError(

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support import failing_later_model, finished, linear_model, quadruped_document, save
 
+from edgert import load_task
 from edgert.cli.main import run
+from edgert.task.notes import meaning
 
 KEYS = {
     "policy", "policy_sha256", "contract_sha256", "sim", "device", "physics_device", "provider", "control_hz",
@@ -180,7 +183,8 @@ def test_pipes_are_never_waited_for(capsys: pytest.CaptureFixture[str], tmp_path
 
 def test_the_meaning_of_the_numbers_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     _, _, err = ran(capsys, "--seconds", "0.1", "--no-real-time")
-    assert "input obs: 50 = base_lin_vel(body, origin) 3 + base_ang_vel 3 + projected_gravity 3" in err
+    terms = "base_lin_vel(body, origin, × 2) 3 + base_ang_vel(× 0.25) 3 + projected_gravity 3 + command(× 1…2) 3"
+    assert f"input obs: 50 = {terms}" in err
     assert "output actions: 12 joint targets = offset + 0.25 × action" in err
     assert "starts at keyframe 'home', spread as the task resets it" in err
 
@@ -496,3 +500,32 @@ def test_a_full_disk_is_one_line() -> None:
     done = shell(f"{sys.executable} -m edgert run policy {' '.join(QUICK)} --json > /dev/full")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "edgert: the result cannot be written: found No space left on device"
+
+
+def test_a_round_timestep_is_proposed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = scene(tmp_path, ONE_JOINT).replace("scene.xml", "coarse.xml")
+    Path(path).write_text(Path(scene(tmp_path, ONE_JOINT)).read_text().replace("0.005", "0.004"))
+    assert "found timestep 4 ms, expected for example 2 ms" in refused(capsys, pendulum(tmp_path), "--sim", path)
+
+
+def test_the_folder_of_a_scene_is_refused_with_its_scene(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = scene(tmp_path, ONE_JOINT)
+    assert refused(capsys, pendulum(tmp_path), "--sim", str(tmp_path)) == (
+        f"folder {tmp_path} holds no task.toml: expected a task, or the path of a scene. Name the scene itself: {path}"
+    )
+
+
+def test_a_pose_in_degrees_is_warned_of(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    limited = ONE_JOINT.replace("name='hinge'", "name='hinge' range='-90 90'")
+    assert limited != ONE_JOINT
+    joints = PENDULUM["joints"] | {"default_pos": [45.0]}
+    arguments = [pendulum(tmp_path, joints=joints), "--sim", scene(tmp_path, limited), "--seconds", "0.1"]
+    _, _, err = ran(capsys, *arguments, "--no-real-time")
+    assert "warning: default pose: 45 rad of hinge is outside its range -1.5708 … 1.5708 rad\n" in err
+    assert run(["run", "rollouts", *arguments, "--num-envs", "2"]) == 0
+    assert "warning: default pose: 45 rad of hinge" in capsys.readouterr().err
+
+
+def test_a_memory_is_said() -> None:
+    contract = replace(load_task("quadruped").contract, recurrent={"h_in": "h_out", "c_in": "c_out"})
+    assert meaning(contract)[-1] == "memory h_in from h_out, c_in from c_out, 0 at the beginning of an episode"

@@ -119,7 +119,7 @@ def test_summary_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         "running policy.onnx on cpu (CPUExecutionProvider), physics MuJoCo on cpu, sim quadruped, 4 worlds, 3 s each"
     )
     assert running in err.splitlines()
-    assert err.startswith("input obs: 50 = base_lin_vel(body, origin) 3 + ")
+    assert err.startswith("input obs: 50 = base_lin_vel(body, origin, × 2) 3 + ")
 
 
 def test_summary_of_goals_and_successes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

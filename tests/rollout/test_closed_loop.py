@@ -322,7 +322,8 @@ def test_a_bare_scene_has_neither_rewards_nor_randomisation(tmp_path: Path) -> N
     assert report["falls"] == report["episodes"] > 0  # a body on one leg
     assert "reward" not in run.memory.blocks[0]
     assert run.session.notes[-1] == (
-        "warning: nothing differs between the worlds: they are one sample, whatever their number"
+        "warning: nothing differs between the worlds: they are one sample, whatever their number; --pushes, "
+        "--friction, --mass, --gains or --delay make them differ"
     )
     np.testing.assert_array_equal(run.episodes[0]["state.qpos"], run.episodes[1]["state.qpos"])
     assert run.task.episode_s == 2.0
@@ -370,7 +371,7 @@ def test_the_report_says_what_ran_on_what(tmp_path: Path) -> None:
     noise = {"joint_pos": 0.002, "joint_vel": 0.02}
     assert report["randomise"] == {"kp": [0.9, 1.1], "kd": [0.9, 1.1], "noise": noise}
     assert report["notes"] == run.session.notes
-    assert report["notes"][0].startswith("input obs: 6 = joint_pos 1 + joint_vel 2 + ")
+    assert report["notes"][0].startswith("input obs: 6 = joint_pos(number 0) 1 + joint_vel(× 0.2…0.5) 2 + ")
     assert report["notes"][-2] == "starts at keyframe 'home', spread as the task resets it"
     assert report["notes"][-1].startswith("warning: no episode succeeds")
 
