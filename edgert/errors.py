@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_WORD = 40
+"""Characters of a name that is not cut in two."""
+
 
 class EdgertError(Exception):
     """A refusal with fields as well as text.
@@ -72,7 +75,12 @@ def one_line(text: str, limit: int = EdgertError.line_chars) -> str:
     if len(line) <= limit:
         return line
     half = limit // 2
-    return f"{line[:half]} … {line[-half:]}"
+    head, tail = line[:half], line[-half:]
+    if " " in head[-_WORD:]:  # between words, where they are no longer than names are
+        head = head.rpartition(" ")[0]
+    if " " in tail[:_WORD]:
+        tail = tail.partition(" ")[2]
+    return f"{head} … {tail}"
 
 
 @contextmanager

@@ -52,6 +52,14 @@ def test_a_long_part_is_cut_in_the_middle():
     assert " … " in text
 
 
+def test_a_long_list_is_cut_between_its_names():
+    names = [f"left_shoulder_{number}_joint" for number in range(100)]
+    shown = str(EdgertError("no joints", found=", ".join(names))).removeprefix("no joints: found ")
+    assert len(shown) < 620
+    first, last = shown.split(" … ")
+    assert set(first.removesuffix(",").split(", ")) | set(last.split(", ")) <= set(names)
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [

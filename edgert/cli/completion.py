@@ -1,6 +1,6 @@
 """`edgert completion`: the shell's own completion of commands, options and the names of bundled data.
 
-`complete_models` and `complete_sims` go into `shell_complete=` of an argument or option. They only look into folders:
+`complete_models` and its like go into `shell_complete=` of an argument or option. They only look into folders:
 a shell asks at every Tab.
 """
 
@@ -37,6 +37,13 @@ def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str)
 def complete_sims(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The bundled sims whose names begin so, else the shell's own file names."""
     return _complete(assets.names("sims"), incomplete)
+
+
+def complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The formats of other trainers whose names begin so."""
+    from edgert.contract.formats import FORMATS
+
+    return [CompletionItem(name) for name in FORMATS.names() if name.startswith(incomplete)]
 
 
 def _complete(names: Iterable[str], incomplete: str) -> list[CompletionItem]:

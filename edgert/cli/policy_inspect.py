@@ -68,7 +68,7 @@ def inspect(model: str, contract: str | None, sim: str | None, format: str | Non
 
 def _meaning(facts: Facts, place: Place | None) -> tuple[Contract | None, dict[str, Any]]:
     """The contract, if it is complete, and what there is to report of it."""
-    from edgert.policy.doubts import doubts
+    from edgert.policy.doubts import doubts, early_doubts
     from edgert.policy.fields import contract_fields
     from edgert.policy.motion import make_motion
     from edgert.policy.motion_file import read_track
@@ -83,7 +83,11 @@ def _meaning(facts: Facts, place: Place | None) -> tuple[Contract | None, dict[s
         except EdgertError as error:
             unfit = (*unfit, error)
     missing = facts.refusal()
-    doubtful = [] if contract is None else list(doubts(contract, facts.document))
+    if contract is not None:
+        doubtful = list(doubts(contract, facts.document))
+    else:
+        listed = {each.field for each in facts.missing()}
+        doubtful = [doubt for doubt in early_doubts(facts.document) if doubt.field not in listed]
     if contract is not None and place is not None:
         from edgert.task.suits import doubts_of
 
@@ -115,9 +119,9 @@ def _text(report: dict[str, Any], contract: Contract | None) -> str:
     rows += [("overridden", override) for override in report["contract_overrides"]]
     rows += [("unfit", reason) for reason in report["unfit"]]
     if report["missing"]:
-        rows.append(
-            ("incomplete", f"{len(report['missing'])} facts are missing: write them into policy.toml beside it")
-        )
+        count = len(report["missing"])
+        what = "1 fact is missing: write it" if count == 1 else f"{count} facts are missing: write them"
+        rows.append(("incomplete", f"{what} into policy.toml beside it"))
     table = listing(
         ("field", "value", "unit", "from", "state"),
         (

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from edgert.cli.completion import complete_models, complete_sims
+from edgert.cli.completion import complete_formats, complete_models, complete_sims
 from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, say
 from edgert.errors import DeviceError, importing
 
@@ -46,7 +46,10 @@ contract_option = click.option(
     "--contract", type=FilePath(), metavar="FILE", help="What the policy's numbers mean (policy.toml)."
 )
 format_option = click.option(
-    "--format", metavar="NAME", help="How another trainer exported the policy, where several formats fit."
+    "--format",
+    metavar="NAME",
+    shell_complete=complete_formats,
+    help="How another trainer exported the policy, where several formats fit.",
 )
 command_option = click.option(
     "--command",

@@ -43,7 +43,10 @@ def _joints(table: Table, joints: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [name for name in value if name not in joints]
     if unknown or not value:
         table.fail(
-            "joints", found=", ".join(unknown) or "no joint", expected="some of joints.names: " + ", ".join(joints)
+            "joints",
+            found=", ".join(unknown) or "no joint",
+            expected="some of joints.names: " + ", ".join(joints),
+            hint="None of them is there: is one of the two of another robot?" if unknown == value != [] else "",
         )
     return tuple(value)
 

@@ -28,6 +28,7 @@ from edgert.contract.spec import (
 )
 from edgert.contract.terms import TermSizes
 from edgert.contract.writing import SCHEMA
+from edgert.errors import ContractError
 from edgert.tables import Table, show
 
 METADATA_KEY: Final = "edgert.contract"
@@ -35,6 +36,12 @@ PROVENANCE_KEY: Final = "edgert.contract.provenance"
 """Where an embedded contract keeps the source that each field had: a JSON object of dotted fields."""
 MAX_CONTROL_HZ: Final = 10_000.0
 MAX_JOINTS: Final = 1_000
+_KEYS: Final = (
+    *("schema", "robot", "control_hz", "joints", "inputs", "action", "command"),
+    *("phase", "motion", "network", "recurrent"),
+)
+_JOINT_KEYS: Final = ("names", "default_pos", "kp", "kd")
+_INPUT_KEYS: Final = ("terms", "layout", "fill")
 _BY_JOINT: Final = (
     *("joints.default_pos", "joints.kp", "joints.kd"),
     *("action.kind", "action.scale", "action.offset", "action.clip", "action.target_clip"),
@@ -137,6 +144,8 @@ def fields_of(document: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 def check_schema(table: Table) -> None:
     """Refuse a document of a newer schema before anything else in it is judged."""
+    if "schema" not in table.data:
+        raise ContractError(f"{table.where}: key 'schema' is missing", hint=f"Begin it with: schema = {SCHEMA}")
     version = table.integer("schema", lo=1)
     if version > SCHEMA:
         table.fail(
@@ -145,6 +154,21 @@ def check_schema(table: Table) -> None:
             expected=f"at most {SCHEMA}",
             hint="This file was written by a newer edgert: upgrade it",
         )
+
+
+def check_keys(table: Table) -> None:
+    """Refuse misspelt keys of a document that need not be complete, before a fact counts as missing for them."""
+    parts: list[tuple[Table, tuple[str, ...]]] = [(table, _KEYS)]
+    joints, inputs = table.data.get("joints"), table.data.get("inputs")
+    if isinstance(joints, Mapping):
+        parts.append((Table(joints, table.where, "joints"), _JOINT_KEYS))
+    for name, entry in inputs.items() if isinstance(inputs, Mapping) else ():
+        if isinstance(entry, Mapping):
+            parts.append((Table(entry, table.where, f"inputs.{name}"), _INPUT_KEYS))
+    for part, keys in parts:
+        for key in keys:
+            part.has(key)
+        part.close()
 
 
 def _command(table: Table) -> CommandSpec:

@@ -16,6 +16,9 @@ _ARM: Final = (
 )  # fmt: skip
 _CORNERS: Final = ("FR", "FL", "RR", "RL")
 
+FROM_SCENE: Final = "or name the robot's scene with --sim"
+"""What else gives the joints of a file that knows motors by number."""
+
 SDK_ORDERS: Final = {
     "Unitree quadrupeds": (
         *(f"{corner}_{part}" for corner in _CORNERS for part in _LEG),
@@ -94,7 +97,7 @@ def find_motors(found: Evidence, order: Sequence[int], count: int, file: str, ke
             f"{file} of policy {found.model} has another number of joints than the robot",
             found=f"{len(order)} in {key}",
             expected=f"{len(joints)}: {', '.join(joints)}",
-            hint="Use the scene of its robot",
+            hint="Name the scene of its robot with --sim",
         )
     if max(order) >= len(joints):
         raise ContractError(f"{file}: key '{key}' is wrong", found=max(order), expected=f"0 to {len(joints) - 1}")

@@ -24,7 +24,7 @@ from edgert.contract.foreign import (
     whole,
 )
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.motors import Motors, find_motors
+from edgert.contract.motors import FROM_SCENE, Motors, find_motors
 from edgert.contract.plausible import doubtful_gains
 from edgert.tables import Table, show
 
@@ -93,6 +93,8 @@ class RlGym:
             )
         reasons = {f"inputs.{name}.terms": reason} if reason else {}
         reasons |= dict.fromkeys(("joints.kp", "joints.kd"), why) if why else {}
+        if not motors.joints:
+            reasons["joints.names"] = FROM_SCENE
         return Reading(document=document, source=file, sources=sources, notes=tuple(notes), reasons=reasons)
 
 
@@ -121,7 +123,7 @@ def _motors(found: Evidence, table: Table, count: int) -> tuple[Motors, list[int
             "default_angles",
             found=f"{count} joints",
             expected=f"{len(found.joints)}: {', '.join(found.joints)}",
-            hint="Use the scene of its robot",
+            hint="Name the scene of its robot with --sim",
         )
     motors = Motors(
         joints=dict(enumerate(found.joints)),

@@ -29,7 +29,7 @@ from edgert.contract.foreign import (
     whole,
 )
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.motors import find_motors
+from edgert.contract.motors import FROM_SCENE, find_motors
 from edgert.contract.plausible import doubtful_gains
 from edgert.errors import ContractError
 from edgert.tables import Table, show
@@ -95,6 +95,7 @@ class Unitree:
             document["control_hz"] = 1.0 / table.number("step_dt", above=0.0)
         notes, sources = list(body.notes), dict(body.sources)
         reasons |= dict.fromkeys(("joints.kp", "joints.kd"), body.doubt) if body.doubt else {}
+        reasons |= {} if body.names else {"joints.names": FROM_SCENE}
         command = _command(table)
         if command is not None or "command" in used.values():
             document["command"] = command or {"kind": "twist"}
@@ -238,7 +239,7 @@ def _check_names(entry: Table, names: Sequence[str]) -> None:
             "joint_names",
             found=", ".join(map(str, stated)),
             expected=", ".join(names),
-            hint="Use the scene of its robot",
+            hint="Name the scene of its robot with --sim",
         )
 
 

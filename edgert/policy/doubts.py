@@ -49,6 +49,13 @@ def doubts(contract: Contract, stated: Mapping[str, Any]) -> Iterator[Doubt]:
                 yield Doubt(f"command.{key}", "the trained range is not known")
 
 
+def early_doubts(document: Mapping[str, Any]) -> Iterator[Doubt]:
+    """Doubts about a document in which facts are missing: what will be taken for a fact that it may leave out."""
+    action = _table(document, "action")
+    if "scale" not in action and action.get("kind", "position") == "position":
+        yield Doubt("action.scale", "nobody states it: one unit of action is taken for 1 rad; most have 0.1 to 0.5")
+
+
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = document.get(name)
     return value if isinstance(value, Mapping) else {}

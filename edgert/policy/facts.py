@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from edgert.contract.document import METADATA_KEY, PROVENANCE_KEY, check_schema, overlay, parse_contract
+from edgert.contract.document import METADATA_KEY, PROVENANCE_KEY, check_keys, check_schema, overlay, parse_contract
 from edgert.contract.formats import (
     Body,
     Evidence,
@@ -168,6 +168,7 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
         over = read_toml(sidecar, kind="contract")
         if "schema" in over or "schema" not in document:
             check_schema(Table(over, str(sidecar)))
+        check_keys(Table(over, str(sidecar)))
         before = document
         document = overlay(before, over, source, provenance)
         overrides = tuple(f"{key}: {source}" for key in _replaced(before, over) if not key.endswith("schema"))
@@ -205,7 +206,8 @@ def _restore(file: PolicyFile, provenance: dict[str, str], notes: list[str]) -> 
         if provenance.get(field) == "metadata":
             provenance[field] = f"{EMBEDDED}{source}"
             if "assumed" in source:
-                notes.append(f"{field} was assumed when the contract was embedded: {source}")
+                what = source.removeprefix("assumed").lstrip(": ")
+                notes.append(f"{field} was assumed when the contract was embedded: {what}")
 
 
 def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str]) -> Reading | None:

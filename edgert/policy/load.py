@@ -10,8 +10,8 @@ from pathlib import Path
 from edgert import assets, catalog
 from edgert.contract.formats import NO_BODY, Body
 from edgert.contract.spec import Contract
-from edgert.errors import UnknownNameError
-from edgert.files import beside, is_path
+from edgert.errors import IntegrityError, UnknownNameError
+from edgert.files import beside, files_in, is_path
 from edgert.policy.companions import digested
 from edgert.policy.facts import read_facts
 from edgert.policy.model import PolicyFile, read_policy
@@ -44,7 +44,11 @@ def locate(model: str) -> Path:
     """
     if is_path(model):
         path = Path(model)
-        return path / "policy.onnx" if not path.suffix and os.path.isfile(path / "policy.onnx") else path
+        if not os.path.isdir(path):
+            return path
+        if os.path.isfile(path / "policy.onnx"):
+            return path / "policy.onnx"
+        raise IntegrityError(f"policy {path} is a folder", expected=files_in(path, ".onnx") or "a file in it")
     try:
         return assets.find("models", model) / "policy.onnx"
     except UnknownNameError as error:
@@ -52,7 +56,9 @@ def locate(model: str) -> Path:
         if fetched is not None:
             return fetched
         raise UnknownNameError(
-            f"no policy '{model}'", expected=f"an .onnx file, or {error.expected.removeprefix('one of ')}"
+            f"no policy '{model}'",
+            expected=f"an .onnx file, or {error.expected.removeprefix('one of ')}",
+            hint=error.hint if os.path.lexists(model) else "",
         ) from error
 
 

@@ -17,6 +17,7 @@ from edgert.closing import Closes
 from edgert.contract.motion import Motion, MotionPlayer, check_motion, tracked_bodies
 from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.senses import senses_of
+from edgert.contract.spec import Contract
 from edgert.contract.terms import advance_phase, gravity_in_body, rotate_to_body
 from edgert.errors import ContractError, RobotError
 from edgert.sim.batch import MAX_WORLDS, BatchSim, check_count, check_memory, world_bytes
@@ -404,8 +405,9 @@ def _check_terms(task: Task, inputs: RewardInputs) -> None:
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise ContractError(
                 f"{kind} '{term.name}' of task '{task.name}' cannot be computed for scene {task.scene}",
-                found=error,
-                hint="It may need a floating base, a [contract.phase], or a sensor with more numbers",
+                found=_absent(task.contract, inputs) if "NoneType" in str(error) else error,
+                hint="It may need a floating base, a [contract.phase], or a sensor with more numbers; a policy of "
+                "another robot needs the scene of that, with --sim",
             ) from error
         if value.shape != inputs.joint_error.shape[:1]:
             raise ContractError(
@@ -413,3 +415,9 @@ def _check_terms(task: Task, inputs: RewardInputs) -> None:
                 found=f"shape {value.shape}",
                 expected=f"shape {inputs.joint_error.shape[:1]}",
             )
+
+
+def _absent(contract: Contract, inputs: RewardInputs) -> str:
+    """What terms may read and this task does not have."""
+    has = {"floating base": inputs.velocity, "command": contract.command, "gait clock in the contract": contract.phase}
+    return ", ".join(f"no {name}" for name, value in has.items() if value is None)

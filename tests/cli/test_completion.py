@@ -41,6 +41,7 @@ def completed(line: str, *, cwd: Path | None = None) -> list[str]:
         ("edgert sim show quad", ["plain,quadruped"]),
         ("edgert policy inspect --c", ["plain,--contract"]),
         ("edgert doctor --j", ["plain,--json"]),
+        ("edgert run policy x.onnx --format uni", ["plain,unitree"]),
     ],
 )
 def test_words(line, expected):

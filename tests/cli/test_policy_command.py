@@ -167,7 +167,9 @@ def test_a_model_without_a_contract_is_described_all_the_same(capsys, tmp_path):
         {"field": "inputs.obs.terms", "what": f"what its 50 numbers are, in their order; {RSL_RL}"},
     ]
     assert report["assumed"] == [{"field": "control_hz", "source": "assumed 50 Hz"}]
-    assert (report["doubtful"], report["unfit"], report["notes"]) == ([], [], [said.strip()])
+    unscaled = "nobody states it: one unit of action is taken for 1 rad; most have 0.1 to 0.5"
+    assert report["doubtful"] == [{"field": "action.scale", "reason": unscaled}]
+    assert (report["unfit"], report["notes"]) == ([], [said.strip()])
     code, out, _ = ran(capsys, "inspect", str(path))
     assert code == 0
     lines = [" ".join(line.split()) for line in out.splitlines()]

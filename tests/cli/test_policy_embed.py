@@ -46,7 +46,7 @@ def test_embed_inspect_and_run_agree(capsys, tmp_path):
     went = ran(capsys, "run", "policy", out, "--no-real-time", "--seconds", "0.1")
     assert went["contract_sha256"] == report["contract_sha256"]
     assert went["policy_sha256"] == report["policy_sha256"]
-    assert "control_hz was assumed when the contract was embedded: assumed 50 Hz" in went["notes"]
+    assert "control_hz was assumed when the contract was embedded: 50 Hz" in went["notes"]
 
 
 def test_what_is_printed_and_refused(capsys, tmp_path):

@@ -84,7 +84,6 @@ def test_an_unknown_key_is_refused_with_the_valid_ones(path, text):
 @pytest.mark.parametrize(
     ("path", "key"),
     [
-        (("schema",), "schema"),
         (("control_hz",), "control_hz"),
         (("joints",), "joints"),
         (("joints", "names"), "joints.names"),
@@ -101,6 +100,10 @@ def test_an_unknown_key_is_refused_with_the_valid_ones(path, text):
 )
 def test_a_missing_key_is_refused_by_name(path, key):
     assert refusal(without(path)) == f"policy.toml: key '{key}' is missing. Add {key} to it"
+
+
+def test_a_missing_schema_is_told_with_its_number():
+    assert refusal(without(("schema",))) == "policy.toml: key 'schema' is missing. Begin it with: schema = 1"
 
 
 @pytest.mark.parametrize(
@@ -245,6 +248,12 @@ def test_a_missing_key_is_refused_by_name(path, key):
             ("action", "joints"),
             ["hip", "toe"],
             wrong("action.joints", "toe", "some of joints.names: hip, knee, ankle"),
+        ),
+        (
+            ("action", "joints"),
+            ["toe"],
+            wrong("action.joints", "toe", "some of joints.names: hip, knee, ankle")
+            + ". None of them is there: is one of the two of another robot?",
         ),
         (("action", "scale"), [1.0], wrong("action.scale", "1 numbers", "2, one for each joint")),
         (

@@ -143,7 +143,9 @@ def test_gains_of_nothing_are_asked_for() -> None:
 
 
 def test_another_robot_is_refused() -> None:
-    with pytest.raises(ContractError, match=r"found 3 joints, expected 2: a, b\. Use the scene of its robot"):
+    with pytest.raises(
+        ContractError, match=r"found 3 joints, expected 2: a, b\. Name the scene of its robot with --sim"
+    ):
         RL_GYM.read(evidence(joints=("a", "b")))
 
 

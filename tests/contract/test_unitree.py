@@ -89,6 +89,7 @@ def test_the_joints_may_be_named_later() -> None:
         "default_pos": [0.1, -0.1, 0.5, 0.6], "kp": [100.0, 101.0, 40.0, 41.0], "kd": [2.0, 2.1, 1.0, 1.1],
     }  # fmt: skip
     assert "joints" not in reading.document["action"]
+    assert reading.reasons["joints.names"] == "or name the robot's scene with --sim"
 
 
 QUADRUPED = [f"{corner}_{part}_joint" for corner in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf")]

@@ -101,7 +101,7 @@ def test_every_field_keeps_its_source(tmp_path):
         assert loaded.contract.provenance["joints.kp"] == "metadata, from user (mine.toml)"
         assert loaded.contract.provenance["action.kind"] == "metadata, from default"
         assert loaded.contract.provenance["control_hz"] == "metadata, from assumed 50 Hz"
-        assert loaded.notes == ("control_hz was assumed when the contract was embedded: assumed 50 Hz",)
+        assert loaded.notes == ("control_hz was assumed when the contract was embedded: 50 Hz",)
         out, again = tmp_path / "again.onnx", out
         embed(load_policy(again), out)
 

@@ -204,3 +204,18 @@ def test_facts_of_further_networks_are_missing_too(tmp_path: Path) -> None:
         ContractError, match=r"input 'seen' of policy .*encoder\.onnx has another size than the contract"
     ):
         load_policy(save(linear_model(document=document), path))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[joint]\nkp = 35.0\n", "joint"),
+        ("[joints]\ndefault_position = 0.0\n", "joints.default_position"),
+        ('[inputs.obs]\nterm = ["joint_pos"]\n', "inputs.obs.term"),
+    ],
+)
+def test_a_misspelt_key_is_told_before_the_fact_that_is_missing_for_it(tmp_path: Path, text: str, key: str) -> None:
+    path = save(linear_model(), tmp_path / "policy.onnx")
+    (tmp_path / "policy.toml").write_text(f"schema = 1\n{text}")
+    with pytest.raises(ContractError, match=rf"policy\.toml: unknown key '{key}': expected one of "):
+        load_policy(path)

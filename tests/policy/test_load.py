@@ -104,6 +104,18 @@ def test_a_bare_word_is_a_name_whatever_lies_in_the_folder(tmp_path: Path, monke
     assert load_policy("quadruped").file.path.parent.parent.name == "models"
     with pytest.raises(IntegrityError, match=r"policy quadruped is a folder"):
         load_policy("./quadruped")
+    (tmp_path / "walkers").mkdir()
+    with pytest.raises(UnknownNameError, match=r"A file of your own is named by its path, such as \./walkers"):
+        load_policy("walkers")
+
+
+def test_a_folder_is_refused_with_the_models_in_it(tmp_path: Path) -> None:
+    for name in ("walk.onnx", "turn.onnx", "deploy.yaml"):
+        (tmp_path / name).touch()
+    with pytest.raises(IntegrityError) as caught:
+        load_policy(str(tmp_path))
+    models = f"{tmp_path / 'turn.onnx'} or {tmp_path / 'walk.onnx'}"
+    assert str(caught.value) == f"policy {tmp_path} is a folder: expected {models}"
 
 
 def test_missing_path_is_a_missing_file() -> None:

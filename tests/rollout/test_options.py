@@ -218,7 +218,7 @@ def test_what_is_randomised_is_described_without_what_is_not() -> None:
         (
             {"sim": "cartpole"},
             "the policy lacks joints of task 'cartpole': found no slider, hinge, expected every joint of its contract "
-            "in [joints] names. Use the sim of the policy's own robot",
+            "in [joints] names. Name the policy's own robot with --sim",
         ),
     ],
 )

@@ -96,7 +96,7 @@ def test_a_policy_that_leaves_joints_loose_is_refused() -> None:
     assert str(caught.value) == (
         "the policy lacks joints of task 'quadruped': found no FL_hip_joint, FL_thigh_joint, FL_calf_joint, "
         "FR_hip_joint, FR_thigh_joint, FR_calf_joint and 6 more, expected every joint of its contract in [joints] "
-        "names. Use the sim of the policy's own robot"
+        "names. Name the policy's own robot with --sim"
     )
 
 
@@ -105,7 +105,9 @@ def test_a_reward_that_the_policy_cannot_have_is_refused() -> None:
     del document["phase"]
     document["inputs"]["obs"]["terms"] = document["inputs"]["obs"]["terms"][:-1]
     task = load_task("quadruped", parse_contract(document, "policy.toml", {}))
-    with pytest.raises(ContractError, match=r"reward 'foot_clock' .* cannot be computed .* a \[contract.phase\]"):
+    with pytest.raises(
+        ContractError, match=r"reward 'foot_clock' .* found no gait clock in the contract\. .* with --sim"
+    ):
         Worlds(task, 1)
 
 
