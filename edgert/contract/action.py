@@ -35,8 +35,9 @@ class ActionMap:
             xp: the namespace of the arrays.
             measured: positions of the joints of the action, (nworld, nact) rad, where a target starts from them.
         """
-        offset = self.offset if self.relative is None else self.offset + measured * self.relative
-        target = offset + self.scale * self.clipped(raw, xp)
+        target = self.scale * self.clipped(raw, xp) + self.offset
+        if self.relative is not None:
+            target = target + measured * self.relative
         if self.target_clip is None:
             return target
         return xp.minimum(xp.maximum(target, self.target_clip[0]), self.target_clip[1])

@@ -1,7 +1,8 @@
 """`SimRobot`: one simulated body behind the `Robot` protocol.
 
 The drive law of `JointCommand` is MuJoCo's affine actuator: force = kp q - kp pos - kd vel + (tau + kd qd), written
-into the control and, when they change, into the per-world gain parameters. With the scene's own gains each control is
+into the control and, when they change, into the per-world gain parameters; where a joint gets several kinds of target
+the control is kp q + kd qd + tau, which rounds as in many worlds. With the scene's own gains each control is
 what the scene's actuator takes: q, qd or tau.
 """
 
@@ -55,6 +56,8 @@ class SimRobot(Closes):
         self._scene_gain, self._scene_bias = self._gain.copy(), self._bias.copy()
         self._gains_from_scene = gains_from_scene
         self._own = _by_field(scene) if gains_from_scene else []
+        summed = [] if gains_from_scene else [i for i, drive in enumerate(scene.drives) if drive == "sum"]
+        self._sums = summed, [scene.actuator_ids[i] for i in summed]
         self._accepted: JointCommand | None = None
         self._gains_may_change = False
         self.reset()
@@ -87,6 +90,13 @@ class SimRobot(Closes):
         controls = np.where(drives == "position", position, 0.0)
         return np.where(drives == "sum", -self._bias[actuators, 1] * position, controls)
 
+    def begin(self, command: JointCommand) -> None:
+        """Ask for a target before time moves on: sensors then tell of it, as they do where many worlds are reset."""
+        self.command(command)
+        self.body.settle()
+        self.sim.forward()
+        self.body.refresh()
+
     def allocate(self) -> RobotState:
         """The body's own live state: `observe` then copies nothing that is contiguous in the simulation."""
         return self._state
@@ -111,6 +121,10 @@ class SimRobot(Closes):
             self._write_gains(command)
         if not self._gains_from_scene:
             self._ctrl[self._columns] = command.q[0]
+            joints, actuators = self._sums
+            if joints:
+                kp, kd = command.kp[0, joints], command.kd[0, joints]
+                self._ctrl[actuators] = kp * command.q[0, joints] + kd * command.qd[0, joints] + command.tau[0, joints]
         for joints, actuators, name in self._own:
             self._ctrl[actuators] = getattr(command, name)[0, joints]
 
@@ -133,6 +147,8 @@ class SimRobot(Closes):
         self._bias[columns, 0] = command.tau[0] + kd * command.qd[0]
         self._bias[columns, 1] = -kp
         self._bias[columns, 2] = -kd
+        self._gain[self._sums[1], 0] = 1.0  # their control is the sum already
+        self._bias[self._sums[1], 0] = 0.0
 
     def _restore_gains(self) -> None:
         self._gain[:], self._bias[:] = self._scene_gain, self._scene_bias

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from edgert.closing import Closes
 from edgert.contract.motion import looped
+from edgert.contract.usable import usable
 from edgert.device import Device, find_device
 from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy
@@ -101,7 +102,8 @@ class RolloutSession(Closes):
         started = time.perf_counter()
         loop = _Loop(self, sink)
         outcome, done = "completed", 0
-        with finished(loop.close):
+        # Overflow is judged number by number, as for one robot, and not by a warning of NumPy.
+        with finished(loop.close), np.errstate(over="ignore", invalid="ignore"):
             while done < self.steps:
                 if stop():
                     outcome = "interrupted"
@@ -269,14 +271,18 @@ class _Loop:
                 self._begin(done)
 
     def _act(self) -> tuple[npt.NDArray[Any], Mask]:
-        """Actions (nworld, nact) that physics can take, and the worlds (nworld,) whose own was no usable number."""
+        """Actions (nworld, nact) that physics can take, and the worlds (nworld,) that gave or saw no usable number."""
         policy = self._policy
         for name, array in policy.obs.items():
             array[:] = self._observation[name]
         begin = time.perf_counter_ns()
         policy.act(policy.obs, policy.out)
         self._log.acted(time.perf_counter_ns() - begin)
-        stopped = ~(np.abs(policy.action) <= MAX_MAGNITUDE).all(axis=1)
+        stopped = np.zeros(len(policy.action), np.bool_)
+        stopped |= ~usable(policy.action, MAX_MAGNITUDE).all(axis=1)
+        for array in policy.obs.values():
+            if array.dtype.kind == "f":
+                stopped |= ~usable(array, np.inf).all(axis=1)
         return (np.where(stopped[:, None], 0.0, policy.action) if stopped.any() else policy.action), stopped
 
     def _begin(self, mask: Mask) -> None:

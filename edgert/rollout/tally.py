@@ -54,7 +54,8 @@ class Tally:
         contract, success = worlds.contract, worlds.task.success
         self._settle = round(SETTLE_S * contract.control_hz)
         self._hold = 0 if success is None else success.hold_ticks(contract.control_hz)
-        self._twist = contract.command is not None and contract.command.kind == "twist"
+        moves = worlds.scene.base is not None
+        self._twist = moves and contract.command is not None and contract.command.kind == "twist"
         self._return, self._held = np.zeros(n), np.zeros(n, np.int64)
         self._command = worlds.command.copy()
         self._since = np.zeros(n, np.int64)

@@ -6,7 +6,7 @@ does. The policy's arrays are written by the compiled observation plan and read 
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.plan import ObservationPlan, next_phase
 from edgert.contract.spec import POSITIONS
 from edgert.contract.state import RobotState
+from edgert.contract.usable import usable
 from edgert.errors import ContractError
 from edgert.policy.onnx_policy import Policy
+from edgert.tables import MAX_MAGNITUDE
 
 
 class Controller:
@@ -71,6 +73,7 @@ class Controller:
         )
         self._plans = [ObservationPlan(contract, name, inputs, policy.obs[name]) for name in contract.inputs]
         self._map = action_map(contract.action, self._last, np)
+        self._nothing = np.zeros((1, nact))
         self._target = np.zeros(nact)
         self._observations = [array[0] for array in policy.obs.values() if array.dtype.kind == "f"]
         acted = [contract.joints.index(name) for name in contract.action.joints]
@@ -105,6 +108,18 @@ class Controller:
         if self.player is not None:
             self.player.reset()
 
+    def rest(self) -> JointCommand:
+        """`out` with what an action of zeros asks for, as many worlds begin an episode: sensors may tell of it."""
+        measured = None if self._measured is None else self._measured[0][self._measured[1]][None, :]
+        self._target[:] = self._map.target(self._nothing, np, measured)[0]
+        self._write()
+        return self.out
+
+    def _write(self) -> None:
+        target = self._target
+        for row, joints, numbers in self._sent:
+            row[joints] = target[numbers]
+
     def observe(self) -> None:
         """Write the observation of this instant into the policy's arrays."""
         if self.player is not None:
@@ -113,7 +128,7 @@ class Controller:
             plan()
 
     def act(self) -> bool:
-        """Observe, infer, and write the target into `out`; False, and `out` as it was, if a number was not finite.
+        """Observe, infer, and write the target into `out`; False, and `out` as it was, if a number was not usable.
 
         `problem()` then tells which.
         """
@@ -135,10 +150,12 @@ class Controller:
         if acts.target_clip is not None:
             np.maximum(target, acts.target_clip[0], out=target)
             np.minimum(target, acts.target_clip[1], out=target)
-        if not isfinite(target.dot(target) + last.dot(last) + sum(row.dot(row) for row in self._observations)):
+        # Sums of squares are quick to make; where they are too large the numbers themselves decide.
+        norm = last.dot(last)
+        seen = isfinite(target.dot(target) + sum(row.dot(row) for row in self._observations))
+        if not (norm <= MAX_MAGNITUDE and seen) and self.problem():
             return False
-        for row, joints, numbers in self._sent:
-            row[joints] = target[numbers]
+        self._write()
         self._step[0] += 1
         if self.player is not None:
             self.player.advance()
@@ -147,18 +164,18 @@ class Controller:
         return True
 
     def problem(self) -> str:
-        """What was not finite, or too large to be squared: the first such number of observation, action or target."""
+        """The first number that was not finite, of observation, action or target, or an absurd action; "" for none."""
         contract = self.policy.contract
         for name, spec in contract.inputs.items():
             observed = self.policy.obs[name][0]
-            found = _unusable(observed) if observed.dtype.kind == "f" else None
+            found = _unusable(observed, inf) if observed.dtype.kind == "f" else None
             if found is not None:
                 return f"{found[1]:g} in its observation of '{spec.names()[found[0]]}'"
-        for values in (self._last_row, self._target):
-            found = _unusable(values)
+        for values, limit in ((self._last_row, MAX_MAGNITUDE), (self._target, inf)):
+            found = _unusable(values, limit)
             if found is not None:
                 return f"{found[1]:g} for joint '{contract.action.joints[found[0]]}'"
-        return "numbers that are too large"
+        return ""
 
 
 def _places(acted: list[int], chosen: list[bool], joints: int) -> tuple[Any, Any]:
@@ -169,9 +186,8 @@ def _places(acted: list[int], chosen: list[bool], joints: int) -> tuple[Any, Any
     return (slice(None), slice(None)) if every else (places, numbers)
 
 
-def _unusable(values: Any) -> tuple[int, float] | None:
-    with np.errstate(over="ignore"):
-        bad = np.flatnonzero(~np.isfinite(values * values))
+def _unusable(values: Any, limit: float) -> tuple[int, float] | None:
+    bad = np.flatnonzero(~usable(values, limit))
     return (int(bad[0]), float(values[bad[0]])) if len(bad) else None
 
 

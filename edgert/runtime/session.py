@@ -105,6 +105,7 @@ class Session(Closes):
         """
         self.robot.reset(*self.start)
         self.controller.reset()
+        self.robot.begin(self.controller.rest())
         logs = [RunLog(self, sink) for sink in sinks]
 
         criterion = _Criterion(self.task, self.robot, self.controller, self.loaded.contract)
@@ -298,9 +299,10 @@ def open_session(options: RunOptions) -> Session:
         policy = resources.enter_context(OnnxPolicy(loaded, device, every_output=options.every_output))
         robot = resources.enter_context(SimRobot(scene, contract, gains_from_scene=options.actuators == "scene"))
         motion = in_scene(looped(policy.motion, options.motion_loop), contract, scene)
-        start = _start(robot, scene, task, options.seed, motion)
+        start = _start(robot, scene, task, options.seed, motion, contract.default_pos)
         notes += [beginning(scene, task)] if motion is None else following(motion)
         controller = Controller(policy, robot.allocate(), command, robot.name, motion)
+        robot.begin(controller.rest())
         warm_up(robot, controller, robot.allocate())
         return Session(
             options=options,
@@ -344,11 +346,13 @@ def _command(options: RunOptions, contract: Contract, task: Task | None, notes: 
     return command
 
 
-def _start(robot: SimRobot, scene: Scene, task: Task | None, seed: int, motion: Motion | None) -> tuple[Floats, Floats]:
+def _start(
+    robot: SimRobot, scene: Scene, task: Task | None, seed: int, motion: Motion | None, default_pos: Sequence[float]
+) -> tuple[Floats, Floats]:
     """The initial state: in a motion's first frame; else as the task resets it, or exactly where the scene starts."""
     qpos, qvel = robot.sim.view("qpos").copy(), robot.sim.view("qvel").copy()
     if motion is not None:
-        start = start_of(scene, motion, qpos[0])
+        start = start_of(scene, motion, default_pos)
         robot.reset(*start)
         return start
     if task is not None:

@@ -5,6 +5,7 @@ A motion tells the pose of one body, the anchor. The base that carries it follow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import mujoco
@@ -69,7 +70,7 @@ def in_scene(motion: Motion | None, contract: Contract, scene: Scene) -> Motion 
     return None if motion is None or spec is None else anchored(motion, spec.anchor, scene)
 
 
-def start_of(scene: Scene, motion: Motion, rest: Floats | None = None) -> tuple[Floats, Floats]:
+def start_of(scene: Scene, motion: Motion, default_pos: Sequence[float] = ()) -> tuple[Floats, Floats]:
     """The state in the motion's first frame: qpos (nq,) and qvel (nv,).
 
     Joints and base stand as in the reference, so that the anchor coincides with it; velocities are those of the
@@ -78,12 +79,14 @@ def start_of(scene: Scene, motion: Motion, rest: Floats | None = None) -> tuple[
     Args:
         scene: whose robot.
         motion: of its joints, with the pose of its anchor if it has one.
-        rest: (nq,) where everything is that the motion does not tell; None: as the scene starts.
+        default_pos: where joints that the motion does not tell stand in a scene without a keyframe; none: as there.
 
     Raises:
         RobotError: the scene has no such body.
     """
-    rest = _rest(scene) if rest is None else rest
+    rest = _rest(scene)
+    if default_pos and scene.keyframe < 0:
+        rest[list(scene.qpos_adr)] = default_pos
     first, second = _state(scene, motion, 0, rest), _state(scene, motion, 1, rest)
     qvel = np.zeros(scene.model.nv)
     if scene.keyframe >= 0:

@@ -52,9 +52,11 @@ class Observations:
         for history, _ in self._histories.values():
             history.reset(mask)
 
-    def __call__(self, mask: Mask | None, *, lost: bool) -> Observation:
-        """What the worlds of the mask (None: all) see now; `lost`: some may have no finite numbers, and see zeros."""
+    def __call__(self, mask: Mask | None, lost: Mask | None) -> Observation:
+        """What the worlds of the mask (None: all) see now; those of `lost` see zeros where numbers are not finite."""
         noise, start = self._generators.noise(mask), 0
+        if mask is not None and lost is not None:
+            lost = lost[mask]
         result = {}
         for name, observer in self._observers.items():
             frame = observer(self._inputs)
@@ -62,7 +64,7 @@ class Observations:
                 frame = frame[mask]
             part = None if noise is None else noise[:, start : start + observer.dim]
             start += observer.dim
-            result[name] = self._seen(name, _typed(frame, part, self._types[name], lost=lost), mask)
+            result[name] = self._seen(name, _typed(frame, part, self._types[name], lost), mask)
         return result
 
     def _seen(self, name: str, frame: npt.NDArray[Any], mask: Mask | None) -> npt.NDArray[Any]:
@@ -73,15 +75,15 @@ class Observations:
         return seen.copy() if mask is None else seen[mask]
 
 
-def _typed(frame: Floats, noise: Floats | None, dtype: np.dtype[Any], *, lost: bool) -> npt.NDArray[Any]:
-    """The frame (n, dim) with noise in the type of the network; what diverged is 0."""
+def _typed(frame: Floats, noise: Floats | None, dtype: np.dtype[Any], lost: Mask | None) -> npt.NDArray[Any]:
+    """The frame (n, dim) with noise in the type of the network; rows of `lost` (n,) that are not finite are 0."""
     result = np.empty(frame.shape, dtype)
     if noise is None:
         result[:] = frame
     else:
         np.add(frame, noise, out=result, casting="unsafe")  # added in float64, then rounded
-    if lost:
-        result[~np.isfinite(result).all(axis=1)] = 0
+    if lost is not None:
+        result[lost & ~np.isfinite(result).all(axis=1)] = 0
     return result
 
 
@@ -89,3 +91,11 @@ def noise_scale(contract: Contract, half_widths: Mapping[str, float]) -> Floats:
     """Half the width of the noise of each number of one tick, all inputs side by side, from that of each term."""
     terms = [term for spec in contract.inputs.values() for term in spec.terms]
     return np.array([half_widths.get(term.name, 0.0) * abs(scale) for term in terms for scale in term.scale])
+
+
+def observation_bytes(contract: Contract) -> int:
+    """What the observations of a world take at least: the network's inputs, what is handed to them, and histories."""
+    return sum(
+        8 * spec.dim + 8 * spec.frame_dim + (4 * (spec.history * spec.frame_dim + spec.dim) if spec.history > 1 else 0)
+        for spec in contract.inputs.values()
+    )

@@ -193,7 +193,7 @@ def scene_task(path: Path, contract: Contract, episode_s: float, motion: Motion 
         start = model.key_qpos[scene.keyframe] if scene.keyframe >= 0 else model.qpos0
         motion = in_scene(motion, contract, scene)
         if motion is not None:
-            start, _ = start_of(scene, motion)
+            start, _ = start_of(scene, motion, contract.default_pos)
         fall = fall_from(scene, float(start[scene.base_qpos_adr + 2]), motion)
     return Task(
         name=str(path),

@@ -30,11 +30,11 @@ from edgert.sim.senses import sense_bytes
 from edgert.tables import MAX_MAGNITUDE
 from edgert.task.actuation import Actuation
 from edgert.task.draws import Generators, ResetDraws, around, draw_bytes, draw_commands, spread
-from edgert.task.observing import Observation, Observations, noise_scale
+from edgert.task.observing import Observation, Observations, noise_scale, observation_bytes
 from edgert.task.randomise import Randomiser, needs_model_fields, randomised
 from edgert.task.rewards import RewardInputs, RewardTerm, fallen, goal_distance
 from edgert.task.success import GOAL_TERMS, SuccessRule
-from edgert.task.task import Randomisation, Task, check_rate
+from edgert.task.task import CommandSampling, Randomisation, Task, check_rate
 
 
 class Worlds(Closes):
@@ -83,7 +83,7 @@ class Worlds(Closes):
         self.motion = in_scene(motion, contract, self.scene)
         check_motion(contract, self.motion)
         self._player = None if self.motion is None else MotionPlayer(self.motion, self.body.state, nworld)
-        self._start = None if self.motion is None else start_of(self.scene, self.motion)
+        self._start = None if self.motion is None else start_of(self.scene, self.motion, contract.default_pos)
         check_state(contract, self.body.state, f"scene {task.scene.name}")
         self._fixed_command = None if command is None else _fixed(command, task)
 
@@ -214,7 +214,7 @@ class Worlds(Closes):
         if self._player is not None:
             self._player.refresh()
         self.body.look(mask)
-        return self._observations(mask, lost=bool(self.terminated.any()))
+        return self._observations(mask, self.terminated if self.terminated.any() else None)
 
     def resample(self, mask: Mask | None = None) -> None:
         """Draw new commands where they are due, in the worlds of the mask; call it after the step was scored."""
@@ -352,8 +352,8 @@ def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
     )
     check_rate(task, scene)
     pushed = task.randomise.push_interval_s is not None
-    twist = contract.command is not None and contract.command.kind == "twist"
-    if scene.base is None and (task.fall is not None or twist or pushed):
+    driven = isinstance(task.command, CommandSampling)
+    if scene.base is None and (task.fall is not None or driven or pushed):
         raise RobotError(
             f"task '{task.name}' needs a floating base, which scene {task.scene} does not have",
             hint="Add <freejoint/> to the base body",
@@ -377,8 +377,7 @@ def _fixed(command: Sequence[float], task: Task) -> Floats:
 def _check_size(nworld: int, scene: Scene, task: Task, randomise: Randomisation, noise: Floats) -> None:
     """Refuse more worlds than the memory holds."""
     check_count("worlds", nworld, 1, MAX_WORLDS)
-    seen = 12 * noise.size  # an observation in float64 and in the type of the network
-    seen += sum(sense_bytes(sense) for sense in senses_of(task.contract))
+    seen = observation_bytes(task.contract) + sum(sense_bytes(sense) for sense in senses_of(task.contract))
     check_memory(nworld, world_bytes(scene.model, needs_model_fields(randomise)) + draw_bytes(noise) + seen)
 
 

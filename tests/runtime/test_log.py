@@ -35,7 +35,7 @@ class Spy:
 
     def watch(self, session: Session) -> None:
         robot, policy = session.robot, session.policy
-        observe, act, command = robot.observe, policy.act, robot.command
+        observe, act, command, begin = robot.observe, policy.act, robot.command, robot.begin
 
         def watched_observe(out: Any) -> None:
             observe(out)
@@ -52,7 +52,13 @@ class Spy:
             self.sent.append(command_.q[0].copy())
             self.acted_on.append(self.last)
 
-        robot.observe, policy.act, robot.command = watched_observe, watched_act, watched_command  # type: ignore[method-assign]
+        def watched_begin(command_: Any) -> None:
+            begin(command_)
+            self.sent.clear()  # no tick of the loop commanded that
+            self.acted_on.clear()
+
+        robot.observe, policy.act = watched_observe, watched_act  # type: ignore[method-assign]
+        robot.command, robot.begin = watched_command, watched_begin  # type: ignore[method-assign]
 
 
 def run(

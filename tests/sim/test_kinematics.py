@@ -14,6 +14,7 @@ from edgert.contract.motion import Motion
 from edgert.errors import ContractError, RobotError
 from edgert.sim import BatchSim, SimBody
 from edgert.sim.motion import anchored, extent, start_of
+from edgert.sim.scene import build
 
 
 def forward(model: mujoco.MjModel, qpos: np.ndarray, qvel: np.ndarray | None = None) -> mujoco.MjData:
@@ -117,6 +118,19 @@ def test_a_motion_of_joints_alone_leaves_the_base_where_the_scene_has_it(tmp_pat
     np.testing.assert_array_equal(qpos[:14], scene.model.key_qpos[0, :14])
     np.testing.assert_array_equal(qpos[14:], tables["joint_pos"][0])
     assert not qvel.any()
+
+
+def test_joints_that_a_motion_does_not_tell_stand_at_the_default_pose_where_no_keyframe_says(tmp_path: Path) -> None:
+    tables = tracking.reference()
+    base = Motion(hz=50.0, frames=40, anchor_pos=tables["base_pos"], anchor_quat=tables["base_quat"], source="test")
+    qpos, _ = start_of(tracking.scene(tmp_path), base, tracking.DEFAULT)
+    assert qpos[14:].tolist() == [0.0, 0.0, 0.0]  # the keyframe's
+    path = tmp_path / "bare.xml"
+    path.write_text(tracking.SCENE.split("<keyframe>")[0] + "</mujoco>", encoding="utf-8")
+    bare = build(path, tracking.JOINTS, tracking.JOINTS, kp=(40.0,) * 3, kd=(2.0,) * 3, base="pelvis")
+    qpos, _ = start_of(bare, base, tracking.DEFAULT)
+    assert qpos[14:].tolist() == list(tracking.DEFAULT)
+    np.testing.assert_allclose(qpos[7:14], [*tables["base_pos"][0], *tables["base_quat"][0]], atol=1e-12)
 
 
 def test_the_extent_of_a_motion_is_that_of_its_base(tmp_path: Path) -> None:
