@@ -105,8 +105,10 @@ def _raw_dim(
     table: Table, name: str, kind: Term, sizes: TermSizes, sensors: tuple[str, ...], value: tuple[float, ...]
 ) -> int:
     """Numbers of the whole term."""
-    if kind.dim is None:
-        return len(value) or table.integer("dim", lo=1, hi=_DIMENSION_LIMIT)
+    if kind.dim is None:  # with an index `dim` counts what is picked, of how many is for whoever gives them to say
+        return len(value) or (
+            _DIMENSION_LIMIT if table.has("index") else table.integer("dim", lo=1, hi=_DIMENSION_LIMIT)
+        )
     dim = kind.dim(sizes, sensors)
     if dim == 0:
         kind_of = ' of kind "position"' if name == "goal_pos" else ""

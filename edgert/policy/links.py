@@ -40,7 +40,7 @@ def links_of(contract: Contract, obs: Arrays, out: Arrays, previous: dict[str, n
                 source = out[key]
                 if term.previous or number >= place:
                     source = previous.setdefault(key, np.zeros_like(out[key]))
-                _check(term, name, source)
+                _check(term, name, source, len(obs[name]))
                 links[place].append(_link(term, spec, start, source, obs[name]))
             start += term.dim * (term.history if spec.layout == "term" else 1)
     return links
@@ -54,15 +54,15 @@ def _network_of(specs: tuple[NetworkSpec, ...], key: str) -> int:
     return next(number for number, spec in enumerate(specs) if not spec.file)
 
 
-def _check(term: ObservationTerm, name: str, source: npt.NDArray[Any]) -> None:
-    width = source.shape[1] if source.ndim == 2 else -1
+def _check(term: ObservationTerm, name: str, source: npt.NDArray[Any], nworld: int) -> None:
+    width = source.shape[1] if source.ndim == 2 and len(source) == nworld else -1
     wanted = max(term.index) + 1 if term.index is not None else term.dim
-    if source.ndim != 2 or width < wanted or (term.index is None and width != wanted):
+    if width < wanted or (term.index is None and width != wanted):
         raise ContractError(
             f"output '{term.of}' does not fit term 'network_output' of input '{name}'",
             found=f"{source.dtype}{list(source.shape)}",
-            expected=f"[{len(source)}, {wanted}]",
-            hint="Correct dim in policy.toml",
+            expected=f"[{nworld}, {wanted}{'' if term.index is None else ' or more'}]",
+            hint=f"Correct {'dim' if term.index is None else 'index'} in policy.toml",
         )
 
 

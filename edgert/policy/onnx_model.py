@@ -262,8 +262,8 @@ def _tensor(entry: Any) -> Tensor:
 
 def _for_all(value: Any, rows: int, nworld: int) -> npt.NDArray[Any]:
     """Zeros for all worlds in the shape of what one run gave; `rows` is -1 for a network without a batch axis."""
-    if value.shape[:1] == (rows,):
-        return np.zeros((nworld, *value.shape[1:]), value.dtype)
+    if value.shape[:1] == (rows,) or (rows == -1 and value.ndim > 1 and len(value) == 1):
+        return np.zeros((nworld, *value.shape[1:]), value.dtype)  # the latter gave itself an axis of one row
     return np.zeros((nworld, *value.shape) if rows in (1, -1) else value.shape, value.dtype)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from edgert.policy.load_motion import load_motion
 from edgert.policy.model import PolicyFile
 from edgert.policy.network import OnnxNetwork, check_array
 from edgert.policy.onnx_model import Arrays, Mask, OnnxModel
+
+MAX_COUNT: Final = 10_000_000
+"""Most ticks or frames that an input of integers counts; no run is longer."""
 
 
 class Policy(Protocol):
@@ -248,9 +251,19 @@ def _open(
     file = loaded.networks[spec.name] if spec.file else loaded.file
     inputs = contract.inputs_of(spec)
     recurrent = spec.recurrent if spec.file else contract.recurrent
+    if not inputs:
+        raise ContractError(
+            f"policy {file.path} observes nothing",
+            found=f"inputs {', '.join(file.inputs)}" if file.inputs else "no input",
+            expected="an input of the contract besides its states",
+            hint="Name it as [inputs.<name>], or under inputs of its [[network]], in policy.toml",
+        )
     images = {name: each.image for name, each in inputs.items() if each.image is not None}
     model = OnnxModel(file, device, images)
     obs = model.arrays(_sizes(model, inputs, recurrent, file), nworld, whole_inputs(inputs))
+    for name, array in obs.items():
+        if array.dtype.kind == "i":
+            _check_whole(name, inputs[name], array.dtype, file)
     missing = [name for name in wanted if name not in model.outputs]
     if missing:
         raise ContractError(
@@ -263,6 +276,20 @@ def _open(
     memory = model.memory(recurrent, obs)
     out, left_out = model.probe(obs, wanted, others=every_output, memory=memory)
     return OnnxNetwork(model, obs, out, optional=[n for n in out if n not in wanted], memory=memory), left_out
+
+
+def _check_whole(name: str, spec: InputSpec, dtype: np.dtype[Any], file: PolicyFile) -> None:
+    """Refuse terms that are no whole numbers of that type all through a run."""
+    for term in spec.terms:
+        numbers = (*term.scale, *term.offset, *(term.clip or ()))
+        most = max(abs(s) * MAX_COUNT + abs(o) for s, o in zip(term.scale, term.offset, strict=True))
+        if any(number != round(number) for number in numbers) or most > np.iinfo(dtype).max:
+            raise ContractError(
+                f"term '{term.name}' does not fit input '{name}' of policy {file.path}, which takes whole numbers",
+                found=f"scale {max(term.scale, key=abs):g}, offset {max(term.offset, key=abs):g}",
+                expected=f"whole ones that leave {MAX_COUNT:,} ticks within {dtype}",
+                hint="Correct the term in policy.toml",
+            )
 
 
 def _sizes(
@@ -306,7 +333,7 @@ def _action(
     for name, part in zip(action.added, added, strict=True):
         if part.shape[1] != nact:
             _refuse_action(loaded, name, part, nworld, nact)
-    return parts[0] if len(parts) == 1 and not added else np.zeros((nworld, nact), parts[0].dtype)
+    return parts[0] if len(parts) == 1 and not added else np.zeros((nworld, nact), np.result_type(*parts, *added))
 
 
 def _refuse_action(loaded: LoadedPolicy, name: str, found: npt.NDArray[Any], nworld: int, nact: int) -> None:

@@ -134,6 +134,84 @@ def test_an_output_of_the_tick_before_is_zero_at_reset_and_belongs_to_its_world(
         assert seen == [[0.0, 0.0], [1.0, 5.0], [0.0, 6.0], [3.0, 7.0]]
 
 
+def test_a_part_of_what_a_network_gives_is_picked(tmp_path: Path) -> None:
+    term = {"name": "network_output", "of": "encoder.latent", "index": [1], "dim": 1}
+    path = encoded(tmp_path, inputs={"obs": {"terms": ["base_ang_vel", term, {"name": "constant", "value": 0.0}]}})
+    loaded = load_policy(path)
+    assert loaded.contract.to_document()["inputs"]["obs"]["terms"][1]["dim"] == 1
+    with OnnxPolicy(loaded) as policy:
+        policy.obs["encoder.obs"][:] = [[3.0, 0.5]]
+        policy.act(policy.obs, policy.out)
+        assert policy.obs["obs"][0, 3:].tolist() == [5.0, 0.0]
+
+
+def test_outputs_of_several_types_are_added_in_the_wider_one(tmp_path: Path) -> None:
+    """70,000 is no float16."""
+    half = finished(
+        helper.make_graph(
+            [helper.make_node("Cast", ["obs"], ["actions"], to=TensorProto.FLOAT16)],
+            "half",
+            [helper.make_tensor_value_info("obs", TensorProto.FLOAT, ["batch", 2])],
+            [helper.make_tensor_value_info("actions", TensorProto.FLOAT16, ["batch", 2])],
+        ),
+        None,
+    )
+    contract = document(
+        inputs={"obs": {"terms": ["joint_pos"]}}, action={"output": "actions", "added": ["encoder.latent"]}
+    )
+    path = put(tmp_path, contract, half, encoder=affine_model({"obs": 2}, {"latent": 7e4 * np.eye(2)}))
+    with OnnxPolicy(load_policy(path)) as policy:
+        policy.obs["obs"][:] = [[1.0, 2.0]]
+        policy.obs["encoder.obs"][:] = [[1.0, -1.0]]
+        policy.act(policy.obs, policy.out)
+        assert policy.action.tolist() == [[70_001.0, -69_998.0]]
+
+
+def spread_model(rows: int) -> onnx.ModelProto:
+    """An output of so many rows, whatever the batch is."""
+    nodes = [
+        helper.make_node("ReduceMean", ["obs"], ["mean"], keepdims=0),
+        helper.make_node("Expand", ["mean", "shape"], ["latent"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, ["batch", 2])],
+        [helper.make_tensor_value_info("latent", TensorProto.FLOAT, [rows, 2])],
+        [numpy_helper.from_array(np.array([rows, 2]), "shape")],
+    )
+    return finished(graph, None)
+
+
+def test_an_output_with_other_rows_than_worlds_is_refused(tmp_path: Path) -> None:
+    main = affine_model({"obs": 5}, {"actions": ACT})
+    path = put(tmp_path, document(), main, encoder=spread_model(5))
+    with pytest.raises(ContractError) as caught:
+        OnnxPolicy(load_policy(path), nworld=3)
+    assert str(caught.value) == (
+        "output 'encoder.latent' does not fit term 'network_output' of input 'obs': found float32[5, 2], expected "
+        "[3, 2]. Correct dim in policy.toml"
+    )
+
+
+def test_a_network_that_observes_nothing_is_refused(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    alone = helper.make_graph(
+        [helper.make_node("Identity", ["n_in"], ["n_out"]), helper.make_node("Identity", ["n_in"], ["actions"])],
+        "memory",
+        [value("n_in", TensorProto.FLOAT, [1, 2])],
+        [value("actions", TensorProto.FLOAT, [1, 2]), value("n_out", TensorProto.FLOAT, [1, 2])],
+    )
+    contract = document(inputs=None, action={"output": "encoder.latent", "added": ["actions"]})
+    path = put(tmp_path, contract, finished(alone, None), encoder=affine_model({"obs": 2}, {"latent": ENCODE}))
+    with pytest.raises(ContractError) as caught:
+        OnnxPolicy(load_policy(path))
+    assert str(caught.value) == (
+        f"policy {path} observes nothing: found inputs n_in[1, 2], expected an input of the contract besides its "
+        "states. Name it as [inputs.<name>], or under inputs of its [[network]], in policy.toml"
+    )
+
+
 def test_a_residual_is_added_to_what_a_planner_asks_for(tmp_path: Path) -> None:
     planner = {"name": "planner", "file": "planner.onnx", "every": 3, "inputs": {"plan": {"terms": ["joint_pos"]}}}
     contract = document(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -159,6 +160,59 @@ def test_integer_input_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ContractError, match=r"found tensor\(int64\), expected one of tensor\(float\)"):
         opened(finished(graph, quadruped_document()), tmp_path)
+
+
+def counter(kind: int, shape: list[int | str], document: dict[str, Any]) -> onnx.ModelProto:
+    """actions [1, 12] of 0.5 for each tick, of an input of integers."""
+    nodes = [
+        helper.make_node("Cast", ["obs"], ["count"], to=TensorProto.FLOAT),
+        helper.make_node("Reshape", ["count", "column"], ["each"]),
+        helper.make_node("Mul", ["each", "half"], ["actions"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "policy",
+        [helper.make_tensor_value_info("obs", kind, shape)],
+        [helper.make_tensor_value_info("actions", TensorProto.FLOAT, ["batch", 12])],
+        [
+            numpy_helper.from_array(np.array([-1, 1]), "column"),
+            numpy_helper.from_array(np.full((1, 12), 0.5, np.float32), "half"),
+        ],
+    )
+    return finished(graph, document)
+
+
+def test_an_input_without_a_batch_may_give_a_row(tmp_path: Path) -> None:
+    document = quadruped_document()
+    document["inputs"]["obs"] = {"terms": ["step_count"]}
+    with opened(counter(TensorProto.INT64, [1], document), tmp_path, 3) as policy:
+        policy.obs["obs"][:, 0] = [1, 2, 4]
+        policy.act(policy.obs, policy.out)
+        assert policy.runs == 3
+        assert policy.action[:, 0].tolist() == [0.5, 1.0, 2.0]
+        assert policy.action.shape == (3, 12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "term", "found"),
+    [
+        (TensorProto.INT64, "int64", {"scale": 0.3}, "scale 0.3, offset 0"),
+        (TensorProto.INT64, "int64", {"offset": 0.5}, "scale 1, offset 0.5"),
+        (TensorProto.INT32, "int32", {"scale": -215.0}, "scale -215, offset 0"),
+        (TensorProto.INT32, "int32", {"clip": [0.0, 2.5]}, "scale 1, offset 0"),
+    ],
+)
+def test_numbers_that_no_integer_holds_are_refused(
+    kind: int, name: str, term: dict[str, Any], found: str, tmp_path: Path
+) -> None:
+    document = quadruped_document()
+    document["inputs"]["obs"] = {"terms": [{"name": "step_count"} | term]}
+    with pytest.raises(ContractError) as caught:
+        opened(counter(kind, ["batch", 1], document), tmp_path)
+    assert str(caught.value) == (
+        f"term 'step_count' does not fit input 'obs' of policy {tmp_path / 'policy.onnx'}, which takes whole numbers: "
+        f"found {found}, expected whole ones that leave 10,000,000 ticks within {name}. Correct the term in policy.toml"
+    )
 
 
 def test_unknown_operator_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -93,4 +93,4 @@ def test_scans_of_more_worlds_than_the_memory_holds_are_refused(
     Worlds(fine, 1_000).close()
     with pytest.raises(UnsupportedError) as refusal:
         Worlds(scanned, 1_000)
-    assert str(refusal.value).startswith("1000 worlds do not fit into the memory of this computer: found 0.4 GiB")
+    assert str(refusal.value).startswith("1000 worlds do not fit into the memory of this computer: found 0.5 GiB")

@@ -25,7 +25,19 @@ def test_more_worlds_than_memory_are_refused_before_they_are_made(monkeypatch: p
     with pytest.raises(UnsupportedError) as caught:
         Worlds(QUADRUPED, 50_000)
     assert str(caught.value) == (
-        "50000 worlds do not fit into the memory of this computer: found 1.3 GiB at least, expected at most 1.0 GiB"
+        "50000 worlds do not fit into the memory of this computer: found 1.4 GiB at least, expected at most 1.0 GiB"
+    )
+
+
+def test_what_worlds_observe_takes_memory_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Histories of a million numbers each."""
+    terms = [{"name": "joint_pos", "history": 1_000}] * 500
+    task = leg_task(tmp_path, contract=leg_document()["contract"] | {"inputs": {"obs": {"terms": terms}}})
+    monkeypatch.setattr("edgert.sim.batch.os.sysconf", lambda name: 1 << 15)
+    with pytest.raises(UnsupportedError) as caught:
+        Worlds(task, 100)
+    assert str(caught.value) == (
+        "100 worlds do not fit into the memory of this computer: found 1.5 GiB at least, expected at most 1.0 GiB"
     )
 
 
