@@ -56,10 +56,9 @@ class Holosoma:
 
     def evidence(self, found: Evidence) -> str:
         """See `Format.evidence`."""
-        if not all(key in found.metadata for key in _KEYS):
-            return ""
-        more = [key for key in _MORE if key in found.metadata]
-        return f"metadata {', '.join((*_KEYS, *more))}"
+        keys = [key for key in (*_KEYS, *_MORE) if key in found.metadata]
+        clear = keys[: len(_KEYS)] == list(_KEYS) or (_KEYS[0] in keys and CONFIG in keys)
+        return f"metadata {', '.join(keys)}" if clear else ""
 
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
@@ -100,34 +99,65 @@ def _joints(values: Metadata, config: Table | None, draft: Draft) -> list[str]:
     if robot is not None and robot.has("dof_names") and list(robot.names("dof_names")) != names:
         values.fail("dof_names", found="other joints than experiment_config", expected="the same ones in one order")
     joints: dict[str, Any] = {"names": names}
-    kp, kd = (values.numbers(key, len(names), "joint") for key in ("kp", "kd"))
-    why = doubtful_gains(kp, kd, "kp and kd") or _contradicted(robot, names, kp, kd)
+    kp, kd, source = _gains(values, robot, names, draft)
+    why = doubtful_gains(kp, kd, "kp and kd") if kp and kd else "neither in 'kp' and 'kd' nor in the configuration"
     if why:
         draft.reasons |= dict.fromkeys(("joints.kp", "joints.kd"), why)
     else:
         joints |= {"kp": kp, "kd": kd}
-    pose = _inner(robot, "init_state", "default_joint_angles")
+        draft.sources |= dict.fromkeys(("joints.kp", "joints.kd"), source)
+    angles = _inner(robot, "init_state", "default_joint_angles")
+    pose = None if angles is None else _by_part(angles, names)
     if pose is None:
-        draft.reasons["joints.default_pos"] = "not in files of older versions"
+        lacking = "not in files of older versions" if angles is None else f"{CONFIG} does not give it for every joint"
+        draft.reasons["joints.default_pos"] = lacking
     else:
-        joints["default_pos"] = [pose.number(name) for name in names]
+        joints["default_pos"] = pose
         draft.sources["joints.default_pos"] = _CONFIGURED
     draft.document["joints"] = joints
     return names
 
 
-def _contradicted(robot: Table | None, names: Sequence[str], kp: Sequence[float], kd: Sequence[float]) -> str:
-    """How the configuration contradicts the gains; "" if it does not. It names them by parts of joint names."""
-    control = _inner(robot, "control")
-    for key, gains in (("stiffness", kp), ("damping", kd)):
-        table = _inner(control, key)
-        if table is None:
-            continue
-        for name, gain in zip(names, gains, strict=True):
-            parts = [part for part in table.data if part in name]
-            if len(parts) == 1 and not math.isclose(table.number(parts[0]), gain, rel_tol=1e-3, abs_tol=1e-6):
-                return f"{gain:g} for {name} beside {table.number(parts[0]):g} in {CONFIG}"
-    return ""
+def _gains(
+    values: Metadata, robot: Table | None, names: Sequence[str], draft: Draft
+) -> tuple[list[float], list[float], str]:
+    """kp, kd and their source: the configuration first, which later versions of the metadata are made from."""
+    stated = [_per_joint(values, key, names) if values.has(key) else [] for key in ("kp", "kd")]
+    tables = [_inner(robot, "control", key) for key in ("stiffness", "damping")]
+    known = [None if table is None else _by_part(table, names) for table in tables]
+    kp, kd = known
+    if kp is None or kd is None or not any(kp):
+        return stated[0], stated[1], SOURCE
+    for key, gains, said in zip(("kp", "kd"), (kp, kd), stated, strict=True):
+        pairs = zip(names, gains, said, strict=False)
+        other = [each for each in pairs if not math.isclose(each[1], each[2], rel_tol=1e-3, abs_tol=1e-6)]
+        if other:
+            name, gain, instead = other[0]
+            draft.notes.append(
+                f"{key} {gain:g} for {name} is that of {CONFIG}, which counts before {instead:g} in '{key}'"
+            )
+    return kp, kd, _CONFIGURED
+
+
+def _per_joint(values: Metadata, key: str, names: Sequence[str]) -> list[float]:
+    """Numbers in the order of the joints; a table is by name, or by part of a name."""
+    if not isinstance(values.value(key), dict):
+        return values.numbers(key, len(names), "joint")
+    numbers = _by_part(values.table(key), names)
+    if numbers is None:
+        values.fail(key, found=", ".join(values.table(key).data), expected=f"a number for each of {', '.join(names)}")
+    return numbers
+
+
+def _by_part(table: Table, names: Sequence[str]) -> list[float] | None:
+    """The number of each joint in a table by name or by part of a name; None if one has none, or several."""
+    numbers = []
+    for name in names:
+        parts = [name] if name in table.data else [part for part in table.data if part in name]
+        if len(parts) != 1:
+            return None
+        numbers.append(table.number(parts[0]))
+    return numbers
 
 
 def _action(found: Evidence, values: Metadata, config: Table | None, draft: Draft, names: Sequence[str]) -> int:
@@ -141,7 +171,8 @@ def _action(found: Evidence, values: Metadata, config: Table | None, draft: Draf
         )
     action: dict[str, Any] = {} if output is None else {"output": output}
     control = _inner(config, "robot", "control")
-    scale, why = _scale(values, _inner(config, "robot"), control, names)
+    kp = draft.document["joints"].get("kp", ())
+    scale, why = _scale(values, _inner(config, "robot"), control, names, kp)
     if scale is None:
         draft.reasons["action.scale"] = why
     else:
@@ -159,19 +190,33 @@ def _action(found: Evidence, values: Metadata, config: Table | None, draft: Draf
     return nact
 
 
+def _configured_scale(control: Table, names: Sequence[str]) -> list[float] | float | None:
+    """One number for all, a list, or a table by parts of joint names; None where there is none."""
+    value = control.raw("action_scale", None)
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return list(control.numbers("action_scale", length=len(names)))
+    return _by_part(control.table("action_scale"), names) if isinstance(value, dict) else control.number("action_scale")
+
+
 def _scale(
-    values: Metadata, robot: Table | None, control: Table | None, names: Sequence[str]
+    values: Metadata, robot: Table | None, control: Table | None, names: Sequence[str], kp: Sequence[float]
 ) -> tuple[list[float] | float | None, str]:
     """The scale of the actions and its source; None and why there is none."""
     if robot is not None and control is not None:
         if control.text("control_type", "P") != "P":
             control.fail("control_type", found=control.raw("control_type"), expected="P, position targets")
-        scale = control.number("action_scale")
-        if not control.flag("action_scales_by_effort_limit_over_p_gain", False):
+        scale = _configured_scale(control, names)
+        if scale is not None and not control.flag("action_scales_by_effort_limit_over_p_gain", False):
             return scale, _CONFIGURED
-        effort = robot.numbers("dof_effort_limit_list", length=len(names))
-        kp = values.numbers("kp", len(names), "joint")
-        return [scale * limit / gain if gain else 0.0 for limit, gain in zip(effort, kp, strict=True)], _CONFIGURED
+        if scale is not None and not kp:
+            return None, f"{CONFIG} has it as effort / kp, and kp is not known"
+        if scale is not None:
+            each = scale if isinstance(scale, list) else [scale] * len(names)
+            effort = robot.numbers("dof_effort_limit_list", length=len(names))
+            rows = zip(each, effort, kp, strict=True)
+            return [factor * limit / gain if gain else 0.0 for factor, limit, gain in rows], _CONFIGURED
     if values.has("action_scale"):
         scales = values.numbers("action_scale")
         if len(scales) not in (1, len(names)):

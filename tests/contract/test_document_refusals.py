@@ -63,7 +63,7 @@ def test_the_example_itself_is_accepted():
             "recurrent, robot, schema",
         ),
         (("joints", "ki"), "'joints.ki': expected one of default_pos, kd, kp, names"),
-        (("inputs", "obs", "term"), "'inputs.obs.term': expected one of fill, layout, terms"),
+        (("inputs", "obs", "term"), "'inputs.obs.term': expected one of fill, layout, newest, terms"),
         (
             (*TERM, "scal"),
             "'inputs.obs.terms[0].scal': expected one of clip, clip_first, dim, frame, history, index, name, "

@@ -187,13 +187,39 @@ def test_json_in_json_is_read_too() -> None:
     assert HOLOSOMA.read(found(metadata)).document == HOLOSOMA.read(found()).document
 
 
-def test_gains_that_the_configuration_contradicts_are_lacking() -> None:
+def test_gains_of_the_configuration_count_first() -> None:
     reading = HOLOSOMA.read(found(changed("robot", "control", "stiffness", value={"hip": 400.0, "knee": 50.0})))
-    assert reading.reasons["joints.kp"] == "40 for left_hip_joint beside 400 in experiment_config"
-    assert "kp" not in reading.document["joints"]
-    assert HOLOSOMA.read(found(NEW | {"kp": [0.0] * 4})).reasons["joints.kp"] == (
+    assert reading.document["joints"]["kp"] == [400.0, 50.0, 400.0, 50.0]
+    assert reading.sources["joints.kp"] == "metadata of holosoma, experiment_config"
+    said = [note for note in reading.notes if note.startswith("kp")]
+    assert said == ["kp 400 for left_hip_joint is that of experiment_config, which counts before 40 in 'kp'"]
+    for gains in ({"kp": [0.0] * 4}, {"kp": None, "kd": None}):
+        metadata = {key: value for key, value in (NEW | gains).items() if value is not None}
+        assert (choose_format(found(metadata)) or ("",))[0] == "holosoma"
+        assert HOLOSOMA.read(found(metadata)).document == HOLOSOMA.read(found()).document
+
+
+def test_gains_that_nobody_states_are_lacking() -> None:
+    assert HOLOSOMA.read(found(OLD | {"kp": [0.0] * 4})).reasons["joints.kp"] == (
         "kp is 0 for every joint: its actuators are modelled elsewhere"
     )
+    vague = changed("robot", "control", "stiffness", value={"left": 1.0, "hip": 2.0, "knee": 3.0})
+    del vague["kp"], vague["kd"]
+    assert HOLOSOMA.read(found(vague)).reasons["joints.kp"] == "neither in 'kp' and 'kd' nor in the configuration"
+
+
+def test_numbers_by_parts_of_names_are_read() -> None:
+    listed = HOLOSOMA.read(found(OLD)).document["joints"]
+    by_name = dict(zip(listed["names"], listed["kp"], strict=True))
+    assert HOLOSOMA.read(found(OLD | {"kp": by_name})).document["joints"] == listed
+    with pytest.raises(ContractError, match=r"metadata 'kp' .* is wrong: found hip, expected a number for each of"):
+        HOLOSOMA.read(found(OLD | {"kp": {"hip": 1.0}}))
+    scales = changed("robot", "control", "action_scale", value={"hip": 0.1, "knee": 0.2})
+    scales["experiment_config"]["robot"]["control"]["action_scales_by_effort_limit_over_p_gain"] = False
+    assert HOLOSOMA.read(found(scales)).document["action"]["scale"] == [0.1, 0.2, 0.1, 0.2]
+    posed = changed("robot", "init_state", "default_joint_angles", value={"hip": 0.1})
+    reading = HOLOSOMA.read(found(posed))
+    assert reading.reasons["joints.default_pos"] == "experiment_config does not give it for every joint"
 
 
 def test_terms_that_cannot_be_are_asked_for_with_the_reason() -> None:
@@ -224,11 +250,6 @@ def test_terms_that_cannot_be_are_asked_for_with_the_reason() -> None:
             changed("robot", "dof_names", value=JOINTS[::-1]),
             {},
             "metadata 'dof_names' of policy p.onnx is wrong: found other joints than experiment_config",
-        ),
-        (
-            changed("robot", "init_state", "default_joint_angles", value={"left_hip_joint": 0.1}),
-            {},
-            "key 'robot.init_state.default_joint_angles.left_knee_joint' is missing",
         ),
         (OLD | {"experiment_config": [1]}, {}, "metadata 'experiment_config' of policy p.onnx is wrong"),
         (changed("simulator", "config", "sim", value={"fps": 0, "control_decimation": 4}), {}, "more than 0"),
