@@ -41,7 +41,7 @@ _KEYS: Final = (
     *("phase", "motion", "network", "recurrent"),
 )
 _JOINT_KEYS: Final = ("names", "default_pos", "kp", "kd")
-_INPUT_KEYS: Final = ("terms", "layout", "fill")
+_INPUT_KEYS: Final = ("terms", "layout", "fill", "newest")
 _BY_JOINT: Final = (
     *("joints.default_pos", "joints.kp", "joints.kd"),
     *("action.kind", "action.scale", "action.offset", "action.clip", "action.target_clip"),

@@ -10,8 +10,9 @@ import pytest
 from contract_examples import document
 
 from edgert.contract import parse_contract
+from edgert.contract.document import check_keys
 from edgert.errors import ContractError, EdgertError, UnknownNameError
-from edgert.tables import show
+from edgert.tables import Table, show
 
 INF, NAN = float("inf"), float("nan")
 Path = Sequence[str | int]
@@ -79,6 +80,14 @@ def test_the_example_itself_is_accepted():
 )
 def test_an_unknown_key_is_refused_with_the_valid_ones(path, text):
     assert refusal(changed(path, 1)) == f"policy.toml: unknown key {text}"
+
+
+@pytest.mark.parametrize("path", [("nme",), ("joints", "ki"), ("inputs", "obs", "term")])
+def test_keys_are_the_same_of_a_document_that_need_not_be_complete(path):
+    changed_document = changed(path, 1)
+    with pytest.raises(ContractError) as caught:
+        check_keys(Table(changed_document, "policy.toml"))
+    assert str(caught.value) == refusal(changed_document)
 
 
 @pytest.mark.parametrize(
