@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edgert.contract.foreign import Draft, size, twist
+from edgert.contract.foreign import Draft, size, spread, twist
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.metadata import Metadata
 from edgert.contract.plausible import doubtful_gains
@@ -128,9 +128,9 @@ def _groups(found: Evidence, values: Metadata) -> dict[str, dict[str, Any]]:
             continue
         group = groups.setdefault(target[1], {})
         if not group:
+            names = _names(values, target[1])
             table = values.table(target[1])
-            names = list(table.names("names"))
-            kp, kd = (list(table.numbers(key, length=len(names))) for key in ("stiffness", "damping"))
+            kp, kd = (spread(table, key, len(names)) for key in ("stiffness", "damping"))
             group |= {"names": names, "kp": kp, "kd": kd}
         many = size(shape)
         if many is not None and many != len(group["names"]):
@@ -151,6 +151,8 @@ def _inputs(found: Evidence, values: Metadata, draft: Draft, steps: int) -> dict
         term = {} if name in memory else _input(values, name, bases, steps)
         if term:
             terms[name] = term
+        elif name not in memory and _JOINTS.fullmatch(name):
+            draft.reasons[f"inputs.{toml_key(name)}.terms"] = f"metadata '{name.rpartition('.')[0]}' is missing"
         elif name not in memory:
             draft.reasons[f"inputs.{toml_key(name)}.terms"] = f"unknown; known are {', '.join(_KNOWN)}"
     for name, term in terms.items():
@@ -179,13 +181,22 @@ def _inputs(found: Evidence, values: Metadata, draft: Draft, steps: int) -> dict
     return terms
 
 
+def _names(values: Metadata, group: str) -> list[str]:
+    """The joints of a group: a list of its own, or one in its table."""
+    if not isinstance(values.value(group), dict):
+        return values.names(group)
+    table = values.table(group)
+    return list(table.names("joint_names" if "joint_names" in table.data else "names"))
+
+
 def _input(values: Metadata, name: str, bases: Mapping[str, str], steps: int) -> dict[str, Any]:
     """The term of an input; empty if it is unknown."""
     if name == _STEP:
         return {"name": "step_count"} | ({"scale": float(steps)} if steps > 1 else {})
     joints = _JOINTS.fullmatch(name)
     if joints is not None:
-        return {"name": _JOINT_TERMS[joints[2]], "joints": list(values.table(joints[1]).names("joint_names"))}
+        known = values.has(joints[1])
+        return {"name": _JOINT_TERMS[joints[2]], "joints": _names(values, joints[1])} if known else {}
     body = _BODY.fullmatch(name)
     if body is not None and bases.get(body[1]) == body[2] and body[3] in _BASE_TERMS:
         return dict(_BASE_TERMS[body[3]])
@@ -199,10 +210,15 @@ def _input(values: Metadata, name: str, bases: Mapping[str, str], steps: int) ->
 
 def _bases(found: Evidence, values: Metadata, draft: Draft) -> dict[str, str]:
     """The base body of each articulated body. Older files do not say: one body alone is taken for it."""
+    stated: list[str] | None = None
     if values.has("base_names"):
-        table = values.table("base_names")
-        return {name: table.text(name) for name in table.data}
+        if isinstance(values.value("base_names"), dict):
+            table = values.table("base_names")
+            return {name: table.text(name) for name in table.data}
+        stated = values.names("base_names")
     bodies = {(each[1], each[2]) for each in map(_BODY.fullmatch, found.inputs) if each and each[3] in _BASE_TERMS}
+    if stated is not None:
+        return dict(body for body in bodies if body[1] in stated)
     if len(bodies) == 1:
         (body,) = bodies
         draft.notes.append(f"no base is named: '{body[1]}' is taken for it, the only body that is measured")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
-from edgert.contract.foreign import given, inner, observed
+from edgert.contract.foreign import LOOSE, evident, given, inner, observed, only_file
 from edgert.contract.formats import Evidence, Reading
 from edgert.errors import ContractError
 from edgert.tables import Table, show, type_name
@@ -37,21 +37,22 @@ _CARRY: Final = "carry"
 class PolicyPackage:
     """The reader of `policy_package` manifests; see `edgert.contract.formats`."""
 
-    files = (_MANIFEST,)
+    files = (_MANIFEST, "manifest.toml", *LOOSE)
     generic = False
 
     def evidence(self, found: Evidence) -> str:
         """See `Format.evidence`."""
-        document = found.sidecars.get(_MANIFEST, {})
-        return f"{_MANIFEST} of format {_FORMAT}" if document.get("format") == _FORMAT else ""
+        names = evident(found, _holds, (_MANIFEST,))
+        return f"{', '.join(names)} of format {_FORMAT}" if names else ""
 
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
-        table = Table(found.sidecars[_MANIFEST], _MANIFEST)
+        file = only_file(found, evident(found, _holds, (_MANIFEST,)), _FORMAT)
+        table = Table(found.sidecars[file], file)
         model = inner(table, "model")
         _check_artifacts(found, model)
         runner = inner(model, "runner")
-        _refuse_code(runner)
+        _refuse_code(model)
         if given(runner, "type") and runner.text("type") not in _RUNNERS:
             runner.fail("type", found=show(runner.raw("type")), expected=", ".join(_RUNNERS))
         for key in ("preprocessors", "postprocessors"):
@@ -69,8 +70,8 @@ class PolicyPackage:
             hardware.fail("cameras", found="cameras", expected="none: a policy that sees is not supported")
         joints = _order(hardware)
         document: dict[str, Any] = {"schema": 1}
-        reasons = {f"inputs.{name}.terms": f"{_MANIFEST} does not say it" for name in observed(found)} | dict.fromkeys(
-            ("joints.default_pos", "joints.kp", "joints.kd"), f"{_MANIFEST} does not hold it"
+        reasons = {f"inputs.{name}.terms": f"{file} does not say it" for name in observed(found)} | dict.fromkeys(
+            ("joints.default_pos", "joints.kp", "joints.kd"), f"{file} does not hold it"
         )
         if joints:
             document |= {"joints": {"names": joints}, "action": {"scale": 1.0, "offset": 0.0}}
@@ -78,10 +79,10 @@ class PolicyPackage:
         if steps != 1:
             model.fail("n_obs_steps", found=show(steps), expected="1: state it as history in policy.toml")
         sources = {"action.scale": "assumed: targets in rad", "action.offset": "assumed: targets in rad"}
-        note = f"{_MANIFEST} names no units: its actions are taken for joint targets in rad"
+        note = f"{file} names no units: its actions are taken for joint targets in rad"
         return Reading(
             document=document,
-            source=_MANIFEST,
+            source=file,
             sources=sources if joints else {},
             notes=(note,) if joints else (),
             reasons=reasons,
@@ -156,10 +157,19 @@ def _check_artifacts(found: Evidence, model: Table) -> None:
 
 
 def _refuse_code(component: Table) -> None:
-    """Refuse a component that is a class to import."""
+    """Refuse a component that is a class to import, or has one inside."""
     for key in ("class_path", "_target_"):
         if given(component, key):
             component.fail(key, found=show(component.raw(key)), expected="none: code of a package is never executed")
+    for key, value in component.data.items():
+        parts = value if isinstance(value, list) else [value]
+        for part in parts:
+            if isinstance(part, Mapping):
+                _refuse_code(Table(part, component.where, component.key(key)))
+
+
+def _holds(document: Mapping[str, Any]) -> bool:
+    return document.get("format") == _FORMAT
 
 
 def _order(hardware: Table) -> list[str]:

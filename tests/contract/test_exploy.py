@@ -163,6 +163,32 @@ def test_it_is_known_by_its_names() -> None:
     assert choose_format(found(outputs=dict.fromkeys(OUTPUTS))) is None
 
 
+def test_joints_without_names_are_asked_for() -> None:
+    reading = EXPLOY.read(found({"obj.robot.joints": None}))
+    why = "metadata 'obj.robot.joints' is missing"
+    assert reading.reasons['inputs."obj.robot.joints.pos".terms'] == why
+    assert reading.reasons['inputs."obj.robot.joints.vel".terms'] == why
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"obj.robot.joints": JOINTS},
+        {"obj.robot.joints": {"names": JOINTS}},
+        {GROUP: {"joint_names": DRIVEN, "stiffness": [40.0, 41.0, 50.0], "damping": [1.0, 1.1, 2.0]}},
+        {"base_names": ["pelvis"]},
+        {"base_names": "pelvis"},
+    ],
+)
+def test_names_are_read_wherever_they_are_plain(changes: dict[str, Any]) -> None:
+    assert EXPLOY.read(found(changes)).document == EXPLOY.read(found()).document
+
+
+def test_one_gain_is_that_of_every_joint() -> None:
+    group = {"names": DRIVEN, "stiffness": 40.0, "damping": 1.0}
+    assert read(found({GROUP: group})).kp == (40.0, 40.0, 40.0, 0.0)  # nothing drives the last
+
+
 def test_gains_of_nothing_are_lacking() -> None:
     reading = EXPLOY.read(found({GROUP: {"names": DRIVEN, "stiffness": [0.0] * 3, "damping": [1.0] * 3}}))
     assert reading.reasons["joints.kp"] == ("stiffness is 0 for every joint: its actuators are modelled elsewhere")
@@ -186,7 +212,6 @@ def test_gains_of_nothing_are_lacking() -> None:
         ({"update_rate": 100.0}, {}, "found 100 Hz beside a sim_dt of 0.005 s, expected 200 Hz, that of the physics"),
         ({"sim_dt": 0.0}, {}, "metadata 'sim_dt' of policy p.onnx is wrong: found 0, expected more than 0"),
         ({"decimation": 0}, {}, "metadata 'decimation' of policy p.onnx is wrong"),
-        ({"obj.robot.joints": None}, {}, "metadata 'obj.robot.joints' of policy p.onnx is missing"),
         ({GROUP: {"names": DRIVEN, "stiffness": [1.0], "damping": [1.0] * 3}}, {}, "key 'stiffness' is wrong: found 1"),
     ],
 )

@@ -49,6 +49,13 @@ def test_a_package_names_joints_and_leaves_the_rest() -> None:
     assert choose_format(evidence()) == ("policy_package", "manifest.json of format policy_package")
 
 
+@pytest.mark.parametrize("name", ["manifest.toml", "package.yaml"])
+def test_a_package_is_known_by_its_format(name: str) -> None:
+    found = evidence(sidecars={name: MANIFEST, "other.json": {"format": "x"}})
+    assert choose_format(found) == ("policy_package", f"{name} of format policy_package")
+    assert POLICY_PACKAGE.read(found).source == name
+
+
 def test_a_package_may_say_nothing() -> None:
     assert POLICY_PACKAGE.read(evidence({"format": "policy_package"})).document == {"schema": 1}
 
@@ -56,6 +63,10 @@ def test_a_package_may_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("manifest", "text"),
     [
+        (
+            changed("model", "inner", value=[{"deep": {"_target_": "os.system"}}]),
+            "key 'model.inner.deep._target_' is wrong: found 'os.system', expected none: code of a package is never",
+        ),
         (
             changed("model", "runner", value={"class_path": "os.system"}),
             "'model.runner.class_path' is wrong: found 'os.system', expected none: code of a package is never executed",
