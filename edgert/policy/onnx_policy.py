@@ -136,9 +136,10 @@ class OnnxPolicy(Closes):
             self.action = _action(loaded, self._parts, self._added, nworld)
             one_array = len(self._parts) == 1 and not self._added
             alone = len(self._members) == 1 and one_array and not self._members[0].links
-            self._alone = self._members[0].network if alone else None
-            if self._alone is not None:
-                self.obs, self.out = self._alone.obs, self._alone.out  # which it knows to be bound already
+            if alone:
+                network = self._members[0].network
+                self.obs, self.out = network.obs, network.out  # which it knows to be bound already
+                self.act = network.act  # type: ignore[method-assign]  # a tick goes straight to it
             self._made = not one_array
             self._ticks = np.zeros(nworld, np.int64)
             self.motion: Motion | None = load_motion(loaded, self.device)
@@ -146,9 +147,6 @@ class OnnxPolicy(Closes):
 
     def act(self, obs: Arrays, out: Arrays) -> None:
         """See `Policy.act`."""
-        if self._alone is not None:
-            self._alone.act(obs, out)
-            return
         if self._closed:
             raise UnsupportedError(f"policy {self.name} is closed")
         if obs is not self.obs:

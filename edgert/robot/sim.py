@@ -57,7 +57,7 @@ class SimRobot(Closes):
         self._gains_from_scene = gains_from_scene
         self._own = _by_field(scene) if gains_from_scene else []
         summed = [] if gains_from_scene else [i for i, drive in enumerate(scene.drives) if drive == "sum"]
-        self._sums = summed, [scene.actuator_ids[i] for i in summed]
+        self._sums = (summed, [scene.actuator_ids[i] for i in summed]) if summed else None
         self._accepted: JointCommand | None = None
         self._gains_may_change = False
         self.reset()
@@ -121,8 +121,8 @@ class SimRobot(Closes):
             self._write_gains(command)
         if not self._gains_from_scene:
             self._ctrl[self._columns] = command.q[0]
-            joints, actuators = self._sums
-            if joints:
+            if self._sums is not None:
+                joints, actuators = self._sums
                 kp, kd = command.kp[0, joints], command.kd[0, joints]
                 self._ctrl[actuators] = kp * command.q[0, joints] + kd * command.qd[0, joints] + command.tau[0, joints]
         for joints, actuators, name in self._own:
@@ -147,8 +147,9 @@ class SimRobot(Closes):
         self._bias[columns, 0] = command.tau[0] + kd * command.qd[0]
         self._bias[columns, 1] = -kp
         self._bias[columns, 2] = -kd
-        self._gain[self._sums[1], 0] = 1.0  # their control is the sum already
-        self._bias[self._sums[1], 0] = 0.0
+        if self._sums is not None:
+            self._gain[self._sums[1], 0] = 1.0  # their control is the sum already
+            self._bias[self._sums[1], 0] = 0.0
 
     def _restore_gains(self) -> None:
         self._gain[:], self._bias[:] = self._scene_gain, self._scene_bias

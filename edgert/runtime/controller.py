@@ -104,7 +104,7 @@ class Controller:
             plan.reset()
         self._last[:] = 0.0
         self._phase[0] = 0.0
-        self._step[0] = 0
+        self._ticks = self._step[0] = 0
         if self.player is not None:
             self.player.reset()
 
@@ -118,7 +118,7 @@ class Controller:
     def _write(self) -> None:
         target = self._target
         for row, joints, numbers in self._sent:
-            row[joints] = target[numbers]
+            row[joints] = target if numbers is None else target[numbers]
 
     def observe(self) -> None:
         """Write the observation of this instant into the policy's arrays."""
@@ -151,12 +151,14 @@ class Controller:
             np.maximum(target, acts.target_clip[0], out=target)
             np.minimum(target, acts.target_clip[1], out=target)
         # Sums of squares are quick to make; where they are too large the numbers themselves decide.
-        norm = last.dot(last)
-        seen = isfinite(target.dot(target) + sum(row.dot(row) for row in self._observations))
-        if not (norm <= MAX_MAGNITUDE and seen) and self.problem():
+        norm = target.dot(target)
+        for row in self._observations:
+            norm += row.dot(row)
+        if not (last.dot(last) <= MAX_MAGNITUDE and isfinite(norm)) and self.problem():
             return False
         self._write()
-        self._step[0] += 1
+        self._ticks += 1
+        self._step[0] = self._ticks
         if self.player is not None:
             self.player.advance()
         if self._gait is not None:
@@ -179,11 +181,11 @@ class Controller:
 
 
 def _places(acted: list[int], chosen: list[bool], joints: int) -> tuple[Any, Any]:
-    """Where the chosen numbers of the action go: (joints, numbers), as slices where they are all in order."""
+    """Where the chosen numbers of the action go: (joints, numbers), None for all of them in order."""
     numbers = [number for number, taken in enumerate(chosen) if taken]
     places = [acted[number] for number in numbers]
     every = places == list(range(joints)) and len(numbers) == len(acted)
-    return (slice(None), slice(None)) if every else (places, numbers)
+    return (slice(None), None) if every else (places, numbers)
 
 
 def _unusable(values: Any, limit: float) -> tuple[int, float] | None:

@@ -55,6 +55,7 @@ class SimBody(Closes):
         bodies = tuple(dict.fromkeys((*bodies, *scanned_bodies(scene, senses))))
         hanging = [name for name in bodies if scene.base is None or body_id(scene, name) != body_id(scene, "")]
         self._poses = BodyPoses(scene, qpos, hanging)
+        self._hangs, self._sees = bool(hanging), bool(senses)  # asked at every tick, and mostly not
         carried = [name for name in bodies if name not in hanging]
         pos = self._poses.pos | dict.fromkeys(carried, base.get("base_pos"))
         quat = self._poses.quat | dict.fromkeys(carried, base.get("base_quat"))
@@ -88,7 +89,8 @@ class SimBody(Closes):
         """Bring gathered arrays and poses up to date after the simulation moved; views need nothing."""
         for source, index, gathered in self._gathers:
             np.take(source, index, axis=1, out=gathered, mode="clip")  # "raise" would copy twice
-        self._poses.refresh()
+        if self._hangs:
+            self._poses.refresh()
 
     def notes(self, period_s: float = math.inf) -> list[str]:
         """What the senses cost, one line each; `period_s`: between two looks, where they have to be in time."""
@@ -102,7 +104,8 @@ class SimBody(Closes):
 
     def look(self, mask: Mask | None = None) -> None:
         """Bring what the body sees of its surroundings up to date, after `refresh`, in the worlds of the mask."""
-        self._senses.look(mask)
+        if self._sees:
+            self._senses.look(mask)
 
     def close(self) -> None:
         """Release what the senses need; the simulation belongs to whoever made it."""
