@@ -126,3 +126,16 @@ scale = 0.5
 [command]
 kind = "twist"
 """
+
+
+def toml(document: dict[str, Any], path: str = "") -> str:
+    """A document as TOML; its JSON values are TOML values too, but for tables."""
+    lines, tables = [], []
+    for name, value in document.items():
+        if isinstance(value, dict):
+            tables.append(f"[{path}{name}]\n{toml(value, f'{path}{name}.')}")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            tables += [f"[[{path}{name}]]\n{toml(entry, f'{path}{name}.')}" for entry in value]
+        else:
+            lines.append(f"{name} = {json.dumps(value)}\n")
+    return "".join(lines + tables)

@@ -86,9 +86,11 @@ class Facts:
         found = ", ".join(f"{count} fact{'s' if count > 1 else ''} from {source}" for source, count in known.items())
         unread = [note for note in self.notes if note.startswith(_UNUSED)]
         nothing = f"no '{METADATA_KEY}' metadata, no {OWN} and no file of a known trainer beside it"
-        nothing = "; ".join((nothing, *unread))
         return MissingFactsError(
-            missing, path=self.file.path, sidecar=self.sidecar, found=found if self.sources else nothing
+            missing,
+            path=self.file.path,
+            sidecar=self.sidecar,
+            found="; ".join((found if self.sources else nothing, *unread)),
         )
 
     def contract(self) -> Contract:
@@ -154,7 +156,8 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
         sources.append(where)
         _restore(file, provenance, notes)
     if METADATA_KEY not in file.metadata or wanted is not None:
-        reading = _foreign(file, body, wanted, notes)
+        completed = contract_path is not None or os.path.lexists(path.parent / OWN)
+        reading = _foreign(file, body, wanted, notes, completed=completed)
         if reading is not None:
             document = overlay(document, reading.document, reading.source, provenance)
             provenance |= reading.sources
@@ -210,8 +213,11 @@ def _restore(file: PolicyFile, provenance: dict[str, str], notes: list[str]) -> 
                 notes.append(f"{field} was assumed when the contract was embedded: {what}")
 
 
-def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str]) -> Reading | None:
-    """What a reader of another trainer's format makes of the policy; what is to be said of that joins the notes."""
+def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str], *, completed: bool) -> Reading | None:
+    """What a reader of another trainer's format makes of the policy; what is to be said of that joins the notes.
+
+    Where the user's own contract completes it, a file that cannot be read is said, and only refused if it is needed.
+    """
     readers = load_formats(wanted, notes)
     beside = read_sidecars(file.path, (name for reader in readers.values() for name in files_of(reader)))
     if wanted is not None:
@@ -228,7 +234,8 @@ def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str])
     chosen = choose_format(found, wanted, notes)
     if wanted is None:
         if chosen is None or getattr(readers[chosen[0]], "generic", False):  # a file that cannot be read may say more
-            _refuse_broken(beside, [file for reader in readers.values() for file in files_of(reader)], notes)
+            names = [file for reader in readers.values() for file in files_of(reader)]
+            _refuse_broken(beside, names, notes, refuse=not completed)
         else:
             _refuse_broken(beside, files_of(readers[chosen[0]]), [])
     if chosen is None:
@@ -251,13 +258,13 @@ def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str])
     return reading
 
 
-def _refuse_broken(beside: Sidecars, files: Iterable[str], notes: list[str]) -> None:
+def _refuse_broken(beside: Sidecars, files: Iterable[str], notes: list[str], *, refuse: bool = True) -> None:
     """Refuse a file that cannot be read and is called by its name; note one that a pattern only might mean."""
     wanted = tuple(files)
     for name, error in beside.broken.items():
-        if name in wanted:
+        if name in wanted and refuse:
             raise error
-        if matches(name, wanted):
+        if name in wanted or matches(name, wanted):
             notes.append(f"{_UNUSED}{error}")
 
 

@@ -77,7 +77,7 @@ def is_pattern(name: str) -> bool:
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a file's name is meant by one of the patterns; that of the user's own contract never is."""
-    return name != OWN and any(fnmatchcase(name, each) for each in patterns if is_pattern(each))
+    return name != OWN and any(fnmatchcase(name.lower(), each.lower()) for each in patterns if is_pattern(each))
 
 
 def _matching(place: Path, patterns: Iterable[str], model: str) -> list[str]:

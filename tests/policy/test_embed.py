@@ -14,7 +14,7 @@ import pytest
 from contract_examples import documents
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from support import linear_model, quadruped_document, save
+from support import linear_model, quadruped_document, save, toml
 
 from edgert.contract import parse_contract
 from edgert.contract.document import fields_of
@@ -33,19 +33,6 @@ def plain(folder: Path, **options: Any) -> Path:
     path = save(linear_model(bias=0.25, **options), folder / "policy.onnx")
     (folder / "mine.toml").write_text(toml(quadruped_document()))
     return path
-
-
-def toml(document: dict[str, Any], path: str = "") -> str:
-    """A document as TOML; its JSON values are TOML values too, but for tables."""
-    lines, tables = [], []
-    for name, value in document.items():
-        if isinstance(value, dict):
-            tables.append(f"[{path}{name}]\n{toml(value, f'{path}{name}.')}")
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
-            tables += [f"[[{path}{name}]]\n{toml(entry, f'{path}{name}.')}" for entry in value]
-        else:
-            lines.append(f"{name} = {json.dumps(value)}\n")
-    return "".join(lines + tables)
 
 
 def metadata(path: Path) -> dict[str, str]:

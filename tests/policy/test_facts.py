@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from support import linear_model, quadruped_document, save
+from support import linear_model, quadruped_document, save, toml
 
 from edgert.contract.formats import FORMATS, Reading
 from edgert.errors import ContractError
@@ -219,3 +219,24 @@ def test_a_misspelt_key_is_told_before_the_fact_that_is_missing_for_it(tmp_path:
     (tmp_path / "policy.toml").write_text(f"schema = 1\n{text}")
     with pytest.raises(ContractError, match=rf"policy\.toml: unknown key '{key}': expected one of "):
         load_policy(path)
+
+
+def test_a_broken_file_is_said_where_the_users_own_contract_says_everything(tmp_path: Path) -> None:
+    path = save(linear_model(), tmp_path / "policy.onnx")
+    (tmp_path / "metadata.json").write_text("[1]")
+    with pytest.raises(ContractError, match=r"metadata\.json is not a JSON object"):
+        load_policy(path)
+    mine = tmp_path / "mine.toml"
+    mine.write_text("schema = 1\njoints.kp = 30\n")
+    error = missing(path, contract_path=mine)
+    assert "1 fact from user (mine.toml), 1 fact from assumed 50 Hz; not used: sidecar file " in error.found
+    mine.write_text(toml(quadruped_document()))
+    notes = load_policy(path, contract_path=mine).notes
+    assert [note for note in notes if note.startswith("not used: sidecar file")] != []
+
+
+def test_a_file_that_cannot_be_read_is_named_in_the_refusal(tmp_path: Path) -> None:
+    path = save(linear_model(), tmp_path / "policy.onnx")
+    (tmp_path / "env.yaml").write_text("a: !!python/object/apply:os.system ['true']\n")
+    assert "; not used: sidecar file " in missing(path).found
+    assert "could not determine a constructor for the tag" in missing(path).found
