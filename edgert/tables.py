@@ -150,6 +150,11 @@ def _loader() -> Any:
 
     Strict.add_constructor("tag:yaml.org,2002:python/object/apply:builtins.slice", slice_text)
 
+    # YAML 1.1 takes a number with an exponent and no point for text; 1.2 does not, and nobody who writes one.
+    Strict.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+    )
+
     def tuple_list(loader: Any, node: Any) -> list[Any]:
         return list(loader.construct_sequence(node, deep=True))
 

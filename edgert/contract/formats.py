@@ -117,6 +117,8 @@ FORMATS: Final = Registry(
         "exploy": "edgert.contract.exploy:EXPLOY",
     },
 )
+_ROUNDED: Final = 0.01
+"""rad: how far two exports of one angle may be apart, that were rounded."""
 _FAULTS: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What a reader raises that was not ready for what it found."""
 
@@ -157,7 +159,8 @@ def choose_format(found: Evidence, wanted: str | None = None, notes: list[str] |
     beside = {name: words for name, words in specific.items() if name not in inside}
     if len(inside) == 1 and beside and notes is not None:
         notes += (
-            f"not read: {words}, as the model itself is clear; --format {n} reads it" for n, words in beside.items()
+            f"{n} would fit too: {words}; what the model itself says counts first, unless --format {n} is given"
+            for n, words in beside.items()
         )
     fitting = inside or specific or fitting
     if len(fitting) > 1:
@@ -181,10 +184,11 @@ def read_format(name: str, found: Evidence) -> Reading:
     return _guarded(name, found, lambda: reader.read(found), Reading)
 
 
-def rate_beside(name: str, found: Evidence) -> tuple[float, str] | None:
+def rate_beside(name: str, found: Evidence, document: Mapping[str, Any]) -> tuple[float, str] | None:
     """The control rate that a file beside the model states, and that file, where the format `name` is the model's own.
 
-    Metadata hardly ever hold it, and trainers leave the file of another format beside them.
+    Metadata hardly ever hold it, and trainers leave the file of another format beside them. One with another default
+    pose than that of `document`, which the format makes of the model, is another policy's.
     """
     readers = load_formats(None, [])
     if name not in readers or files_of(readers[name]) or getattr(readers[name], "generic", False):
@@ -197,9 +201,17 @@ def rate_beside(name: str, found: Evidence) -> tuple[float, str] | None:
             reading = read_format(other, found) if fits else None
         except ContractError:
             continue
-        if reading is not None and "control_hz" in reading.document:
+        if reading is not None and "control_hz" in reading.document and _alike(document, reading.document):
             return reading.document["control_hz"], reading.source
     return None
+
+
+def _alike(document: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two documents may be of one policy: every angle of the first one's default pose is in the other's."""
+    poses = [each.get("joints", {}).get("default_pos") for each in (document, other)]
+    if not all(isinstance(pose, list) and pose for pose in poses):
+        return False
+    return all(any(abs(a - b) <= _ROUNDED for b in poses[1]) for a in poses[0])
 
 
 def load_formats(wanted: str | None, notes: list[str]) -> dict[str, Format]:

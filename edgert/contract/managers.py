@@ -42,6 +42,9 @@ TERMS: Final = {
 }
 HISTORY: Final = ("observation_terms_history_length", "observation_history_lengths", "observation_history_length")
 """How older and newer versions call the samples of each term."""
+_READ: Final = tuple(
+    f"observation_terms_{key}" for key in ("scale", "scales", "clip", "clips", "sensor_site", "flatten_history_dim")
+)
 _VELOCITIES: Final = ("vel", "twist", "locomotion", "walk")
 """What the names of commands have in them that are a velocity to follow."""
 _OUTPUTS: Final = {
@@ -116,6 +119,7 @@ def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
     elif any(term["name"] == "command" for term in terms):
         _command(values, draft)
     sizes = TermSizes(njoint=njoint, nact=nact, ncommand=3, nphase=0, nmotion=1 if motion else 0)
+    _say_unread(values, draft)
     unknown = [name for name in values.names(_OBSERVED) if name not in TERMS] if values.has(_OBSERVED) else []
     if not terms:
         why = f"metadata '{_OBSERVED}' is missing"
@@ -164,6 +168,15 @@ def _action(found: Evidence, values: Metadata, draft: Draft, njoint: int) -> int
             f"the network has {nact} actions for {njoint} joints, and does not say for which"
         )
     return nact
+
+
+def _say_unread(values: Metadata, draft: Draft) -> None:
+    """Say what of the action or the observation is in the metadata and is not read, as it may change their numbers."""
+    read = (*KEYS, *HISTORY, *_READ)
+    unread = [key for key in values.values if key.startswith(("action_", "observation_")) and key not in read]
+    unread = [key for key in unread if values.has(key)]
+    if unread:
+        draft.notes.append(f"metadata {', '.join(sorted(unread))} {'are' if len(unread) > 1 else 'is'} not read")
 
 
 def _command(values: Metadata, draft: Draft) -> None:

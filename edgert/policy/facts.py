@@ -244,7 +244,7 @@ def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str],
     if beside.left_out:
         notes.append(f"{beside.left_out} more files beside the model match and were not read")
     reading = read_format(name, found)
-    rate = None if "control_hz" in reading.document else rate_beside(name, found)
+    rate = None if "control_hz" in reading.document else rate_beside(name, found, reading.document)
     if rate is not None:
         hz, source = rate
         reading = replace(

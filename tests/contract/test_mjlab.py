@@ -127,6 +127,14 @@ def test_a_command_that_is_no_velocity_is_asked_for() -> None:
     assert "its metadata do not name the command: a velocity is assumed" in unnamed.notes
 
 
+def test_what_may_change_numbers_and_is_not_read_is_said() -> None:
+    more = {"action_clip": [1.0], "observation_terms_noise": [0.1], "action_offset": [], "seed": 3}
+    said = "metadata action_clip, observation_terms_noise are not read"
+    assert said in MJLAB.read(found(more)).notes
+    assert "metadata action_clip is not read" in MJLAB.read(found({"action_clip": [1.0]})).notes
+    assert not any("not read" in note for note in MJLAB.read(found({"seed": 3})).notes)
+
+
 def test_it_is_known_by_its_keys() -> None:
     assert choose_format(found()) == (
         "mjlab",

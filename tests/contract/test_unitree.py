@@ -300,13 +300,16 @@ def test_metadata_of_the_model_count_before_a_file_beside_it() -> None:
     found = evidence(metadata=metadata)
     assert (choose_format(found, notes=notes) or ("",))[0] == "mjlab"
     assert notes == [
-        "not read: deploy.yaml with joint_ids_map, stiffness, observations, actions, as the model itself is clear; "
-        "--format unitree reads it"
+        "unitree would fit too: deploy.yaml with joint_ids_map, stiffness, observations, actions; what the model "
+        "itself says counts first, unless --format unitree is given"
     ]
     assert (choose_format(found, "unitree") or ("",))[0] == "unitree"
-    assert rate_beside("mjlab", found) == (1.0 / DEPLOY["step_dt"], "deploy.yaml")
-    assert rate_beside("unitree", found) is None
-    assert rate_beside("mjlab", evidence(metadata=metadata, sidecars={})) is None
+    pose = {"joints": {"default_pos": [0.1, -0.101, 0.5, 0.6]}}
+    assert rate_beside("mjlab", found, pose) == (1.0 / DEPLOY["step_dt"], "deploy.yaml")
+    assert rate_beside("mjlab", found, {"joints": {"default_pos": [0.1, -0.1, 0.5, 0.7]}}) is None  # of another policy
+    assert rate_beside("mjlab", found, {}) is None
+    assert rate_beside("unitree", found, pose) is None
+    assert rate_beside("mjlab", evidence(metadata=metadata, sidecars={}), pose) is None
 
 
 def test_a_gait_clock_is_read_with_its_period() -> None:
@@ -432,6 +435,11 @@ def test_a_slice_of_a_part_is_that_part(tmp_path: Path, ends: str, text: str, jo
     document = changed("observations", value={"joint_pos": {"params": {"asset_cfg": ids}}})
     (term,) = UNITREE.read(evidence(document)).document["inputs"]["obs"]["terms"]
     assert term.get("joints") == joints
+
+
+def test_an_exponent_needs_no_point(tmp_path: Path) -> None:
+    text = "a: 2e-2\nb: -1E3\nc: 1e\nd: e5\n"
+    assert read_yaml(write(tmp_path, text), kind="sidecar") == {"a": 0.02, "b": -1000.0, "c": "1e", "d": "e5"}
 
 
 def test_a_tuple_is_a_list(tmp_path: Path) -> None:
