@@ -142,13 +142,17 @@ def _loader() -> Any:
             return super().construct_mapping(node, deep)
 
     def slice_text(loader: Any, node: Any) -> str:
+        if isinstance(node, yaml.MappingNode):  # the longer way to write it: {args: [0, 3, null]}
+            node = next((value for key, value in node.value if key.value == "args"), node)
         plain = isinstance(node, yaml.SequenceNode) and all(isinstance(each, yaml.ScalarNode) for each in node.value)
         ends = loader.construct_sequence(node) if plain else []
-        ends = ends if ends and all(isinstance(end, int | None) for end in ends) else [None]
+        if not 1 <= len(ends) <= 3 or not all(end is None or type(end) is int for end in ends):
+            return "a slice that cannot be read"
         start, stop, step = (None, *ends, None) if len(ends) == 1 else (*ends, None, None)[:3]
         return "all" if (start or None, stop, step or 1) == (None, None, 1) else f"slice({start}, {stop}, {step})"
 
-    Strict.add_constructor("tag:yaml.org,2002:python/object/apply:builtins.slice", slice_text)
+    for name in ("apply:builtins.slice", "apply:__builtin__.slice", "apply:slice", "new:builtins.slice", "new:slice"):
+        Strict.add_constructor(f"tag:yaml.org,2002:python/object/{name}", slice_text)
 
     # YAML 1.1 takes a number with an exponent and no point for text; 1.2 does not, and nobody who writes one.
     Strict.add_implicit_resolver(

@@ -120,6 +120,15 @@ def twist(ranges: Table | None, names: Mapping[str, str]) -> dict[str, Any]:
     return {"kind": "twist"} | {ours: list(told.range(theirs)) for theirs, ours in names.items() if given(told, theirs)}
 
 
+def one_bound(table: Table, name: str) -> list[float] | None:
+    """[low, high] for every number of a term, written once or alike for each; None where there is none."""
+    value = table.raw(name, None)
+    if isinstance(value, list) and value and all(_is_pair(pair) and pair == value[0] for pair in value):
+        table = Table({name: value[0]}, table.where, table.path)
+    pairs = bounds(table, name, 1)
+    return None if pairs is None else pairs[0]
+
+
 def observed(found: Evidence) -> list[str]:
     """The inputs that are neither memory of the network's own nor the frame of a motion."""
     memory = state_pairs(tuple(found.inputs), tuple(found.outputs))

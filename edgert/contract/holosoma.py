@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edgert.contract.foreign import TIME_STEP, Draft, only_input, twist
+from edgert.contract.foreign import TIME_STEP, Draft, one_bound, only_input, twist
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.input_document import MAX_HISTORY
 from edgert.contract.metadata import Metadata
@@ -280,8 +280,9 @@ def _term(table: Table, key: str, history: int) -> dict[str, Any]:
     if entry.raw("scale", None) is not None:
         scale = entry.raw("scale")
         term["scale"] = entry.number("scale") if is_number(scale) else list(entry.numbers("scale"))
-    if entry.raw("clip", None) is not None:
-        term["clip"] = list(entry.range("clip"))
+    clip = one_bound(entry, "clip")
+    if clip is not None:
+        term["clip"] = clip
     return term
 
 

@@ -24,6 +24,7 @@ from edgert.contract.foreign import (
     inner,
     numbers,
     observed,
+    one_bound,
     only_file,
     size,
     spread,
@@ -325,8 +326,9 @@ def _term(entry: Table, joints: Sequence[str], pose: Sequence[float]) -> dict[st
         overloads.fail("flatten_history_dim", found="false", expected="true, as one row of numbers goes in")
     if given(overloads, "scale"):
         term["scale"] = numbers(overloads, "scale")
-    if given(overloads, "clip"):
-        term |= {"clip": list(overloads.range("clip")), "clip_first": True}
+    clip = one_bound(overloads, "clip")
+    if clip is not None:
+        term |= {"clip": clip, "clip_first": True}
     shape = entry.raw("shape", None)
     if shape is not None:
         if not isinstance(shape, list) or len(shape) != 1 or not isinstance(shape[0], int) or shape[0] < 1:

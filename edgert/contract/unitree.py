@@ -23,6 +23,7 @@ from edgert.contract.foreign import (
     inner,
     numbers,
     observed,
+    one_bound,
     only_file,
     spread,
     twist,
@@ -259,7 +260,9 @@ def _inputs(
                 f"the policy does not take the one input that {table.where} describes", found=", ".join(names) or "none"
             )
         groups = {names[0]: table}
-    elif set(groups) != set(names):
+    elif len(groups) == len(names) == 1:
+        groups = dict(zip(names, groups.values(), strict=True))
+    elif not set(names).issubset(groups):  # others are the critic's
         raise ContractError(
             f"{table.where} describes other inputs than the policy takes",
             found=", ".join(groups),
@@ -268,7 +271,8 @@ def _inputs(
     inputs: dict[str, Any] = {}
     used: dict[str, str] = {}
     reasons: dict[str, str] = {}
-    for name, group in groups.items():
+    for name in names:
+        group = groups[name]
         switches = {
             key: group.flag(key, table.flag(key, document.flag(key, False))) for key in _SWITCHES
         }  # wherever they are written
@@ -306,9 +310,9 @@ def _terms(group: Table, body: _Body, used: dict[str, str], *, scale_first: bool
         term: dict[str, Any] = {**known, "history": max(1, entry.integer("history_length", 1, lo=0))}
         if given(entry, "scale"):
             term["scale"] = numbers(entry, "scale")
-        if given(entry, "clip"):
-            first = entry.flag("scale_first", scale_first)
-            term |= {"clip": list(entry.range("clip")), "clip_first": not first}
+        clip = one_bound(entry, "clip")
+        if clip is not None:
+            term |= {"clip": clip, "clip_first": not entry.flag("scale_first", scale_first)}
         if term["name"] in _OF_JOINTS:
             chosen = body.chosen(inner(inner(entry, "params"), "asset_cfg"), "joint_ids")
             if chosen is None and len(body.names) > body.count:

@@ -24,6 +24,8 @@ ASSUMED_HZ: Final = 50.0
 """Control rate of a policy that does not say its own: that of nearly every published one."""
 EMBEDDED: Final = "metadata, from "
 """How the source of an embedded field begins, before that which it had then."""
+MIN_HZ: Final = 1.0
+"""Below, a rate is a mistake of units: milliseconds for seconds, or a period for a rate."""
 MAX_KP: Final = 1e5
 """N·m/rad: above, a gain is a mistake of units or a placeholder for "stiff"."""
 _OF_NETWORK: Final = re.compile(r"latent|embed|encod|estimat")
@@ -166,6 +168,8 @@ def check_plausible(contract: Contract, file: PolicyFile) -> None:
         wrong, fields = f"kp {max(kp):g} N·m/rad for {contract.joints[kp.index(max(kp))]}", ("joints.kp",)
     elif not any(scale):
         wrong, fields = "an action scale of 0 for every joint", ("action.scale",)
+    elif contract.control_hz < MIN_HZ:
+        wrong, fields = f"an action every {contract.period_s:g} s", ("control_hz",)
     elif loose := _undriven(contract):
         wrong, fields = f"kp 0 for {', '.join(loose)}, which the network gives positions alone", ("joints.kp",)
     sources = {contract.provenance.get(field, "default") for field in fields} if wrong else set()

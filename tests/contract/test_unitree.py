@@ -424,8 +424,8 @@ def test_a_slice_is_every_joint_and_never_executed(tmp_path: Path) -> None:
         ("[null, null, -1]", "slice(None, None, -1)", ["right_knee", "left_knee", "right_hip", "left_hip"]),
         ("[0, 4, 1]", "slice(0, 4, 1)", None),
         ("[0, null, 1]", "all", None),
-        ("[null, a]", "all", None),
-        ("{a: 1}", "all", None),
+        ("{args: [null, 2]}", "slice(None, 2, None)", ["left_hip", "right_hip"]),
+        ("{args: [null, null, null]}", "all", None),
     ],
 )
 def test_a_slice_of_a_part_is_that_part(tmp_path: Path, ends: str, text: str, joints: list[str] | None) -> None:
@@ -440,6 +440,31 @@ def test_a_slice_of_a_part_is_that_part(tmp_path: Path, ends: str, text: str, jo
 def test_an_exponent_needs_no_point(tmp_path: Path) -> None:
     text = "a: 2e-2\nb: -1E3\nc: 1e\nd: e5\n"
     assert read_yaml(write(tmp_path, text), kind="sidecar") == {"a": 0.02, "b": -1000.0, "c": "1e", "d": "e5"}
+
+
+@pytest.mark.parametrize("written", ["[null, a]", "{a: 1}", "[]", "[[1]]", "x", "[1, 2, 3, 4]", "[true]"])
+def test_a_slice_of_nothing_known_is_refused_where_it_counts(tmp_path: Path, written: str) -> None:
+    text = f"joint_ids: !!python/object/apply:builtins.slice {written}\n"
+    ids = read_yaml(write(tmp_path, text), kind="sidecar")
+    document = changed("observations", value={"joint_pos": {"params": {"asset_cfg": ids}}})
+    with pytest.raises(ContractError, match=r"joint_ids' is wrong: found text 'a slice that cannot be read'"):
+        UNITREE.read(evidence(document))
+
+
+@pytest.mark.parametrize("name", ["apply:__builtin__.slice", "apply:slice", "new:builtins.slice"])
+def test_a_slice_has_several_names(tmp_path: Path, name: str) -> None:
+    text = f"joint_ids: !!python/object/{name} [null, null, null]\n"
+    assert read_yaml(write(tmp_path, text), kind="sidecar") == {"joint_ids": "all"}
+
+
+def test_one_group_is_the_one_input_whatever_they_are_called() -> None:
+    groups = {"policy": DEPLOY["observations"]}
+    read = UNITREE.read(evidence(changed("observations", value=groups))).document
+    assert read["inputs"] == UNITREE.read(evidence()).document["inputs"]
+    groups = {"obs": DEPLOY["observations"], "critic": {"base_lin_vel": {"history_length": 1}}}
+    reading = UNITREE.read(evidence(changed("observations", value=groups)))
+    assert reading.document["inputs"] == read["inputs"]
+    assert not any("base_lin_vel" in note for note in reading.notes)
 
 
 def test_a_tuple_is_a_list(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_a_part_of_the_wrong_type_is_refused_by_its_key(tmp_path: Path, part: st
         ({"joints.kp": 1.0, "joints.kd": -0.0}, "found kp 1 and kd 0 for every joint, a placeholder (theirs.yaml)"),
         ({"joints.kp": 2e5}, "found kp 200000 N·m/rad for FL_hip_joint (theirs.yaml)"),
         ({"action.scale": 0.0}, "found an action scale of 0 for every joint (theirs.yaml)"),
+        ({"control_hz": 0.05}, "found an action every 20 s (theirs.yaml)"),
         (
             {"joints.kp": [30.0, 0.0, *[30.0] * 10]},
             "found kp 0 for FL_thigh_joint, which the network gives positions alone (theirs.yaml)",
@@ -141,8 +142,8 @@ def test_values_that_cannot_be_meant_are_refused_unless_the_user_states_them(
     trainer.document = quadruped_document()
     lines = ["schema = 1"]
     for field, value in change.items():
-        table, name = field.split(".")
-        trainer.document[table][name] = value
+        table, _, name = field.rpartition(".")
+        (trainer.document[table] if table else trainer.document)[name] = value
         lines.append(f"{field} = {value}")
     path = save(linear_model(), tmp_path / "policy.onnx")
     with pytest.raises(ContractError) as caught:
