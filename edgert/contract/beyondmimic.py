@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.managers import HISTORY, has_motion, histories, metadata_keys, read_managers, say_scan, term_names
-from edgert.contract.metadata import Metadata
+from edgert.contract.managers import (
+    HISTORY,
+    has_motion,
+    histories,
+    lists_of,
+    metadata_keys,
+    read_managers,
+    say_scan,
+    term_names,
+)
 from edgert.contract.senses import HeightScan
 
 SOURCE: Final = "metadata of BeyondMimic"
@@ -32,7 +40,7 @@ class BeyondMimic:
 
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
-        values = Metadata(found.metadata, found.model)
+        values = lists_of(found)
         names = term_names(found, values)
         terms: list[dict[str, Any]] = []
         for name, length in zip(names, histories(values), strict=True):

@@ -65,6 +65,13 @@ def metadata_keys(found: Evidence) -> list[str]:
     return keys if len(keys) >= 3 else []
 
 
+def lists_of(found: Evidence) -> Metadata:
+    """The metadata, where objects by the names of joints or of terms are lists too."""
+    values = Metadata(found.metadata, found.model)
+    values.orders = tuple(values.names(key) for key in ("joint_names", _OBSERVED) if values.has(key))
+    return values
+
+
 def has_motion(found: Evidence) -> bool:
     """Whether the policy follows a reference motion."""
     values = Metadata(found.metadata, found.model)
@@ -83,7 +90,9 @@ def histories(values: Metadata) -> list[int]:
         if unknown:
             values.fail(key, found=", ".join(unknown), expected="some of " + ", ".join(names))
         return [max(1, table.integer(name, 1, lo=0, hi=MAX_HISTORY)) for name in names]
-    return [max(1, length) for length in values.integers(key, len(names), MAX_HISTORY)]
+    one = len(values.items(key)) == 1
+    lengths = values.integers(key, 1 if one else len(names), MAX_HISTORY)
+    return [max(1, length) for length in (lengths * len(names) if one else lengths)]
 
 
 def _commands(values: Metadata) -> list[str]:
@@ -101,7 +110,7 @@ def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
     Raises:
         ContractError: the lists contradict each other, or the network.
     """
-    values = Metadata(found.metadata, found.model)
+    values = lists_of(found)
     draft = Draft({"schema": 1, "joints": {}})
     for key, fact in zip(KEYS, ("joints.names", "joints.default_pos", "", "action.scale"), strict=True):
         if fact and not values.has(key):

@@ -34,11 +34,15 @@ class Metadata:
     Args:
         values: as the model holds them.
         model: how messages call the policy.
+
+    Attributes:
+        orders: lists of names; an object by just the names of one of them is read as a list in that order.
     """
 
     def __init__(self, values: Mapping[str, str], model: str) -> None:
         self.values = values
         self.model = model
+        self.orders: tuple[Sequence[str], ...] = ()
 
     def where(self, key: str) -> str:
         """How messages call a value."""
@@ -73,6 +77,9 @@ class Metadata:
     def items(self, key: str) -> list[Any]:
         """A list; one item counts as a list of it."""
         value = self.value(key)
+        if isinstance(value, dict):
+            order = next((order for order in self.orders if set(order) == set(value)), None)
+            value = value if order is None else [value[name] for name in order]
         return value if isinstance(value, list) else [value]
 
     def text(self, key: str) -> str:

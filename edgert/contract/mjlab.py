@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from edgert.contract.foreign import Draft
 from edgert.contract.formats import Evidence, Reading
-from edgert.contract.managers import has_motion, histories, metadata_keys, read_managers, say_scan, term_names
+from edgert.contract.managers import has_motion, histories, lists_of, metadata_keys, read_managers, say_scan, term_names
 from edgert.contract.metadata import Metadata
 from edgert.contract.senses import HeightScan
 from edgert.errors import ContractError
@@ -33,7 +33,7 @@ class Mjlab:
 
     def read(self, found: Evidence) -> Reading:
         """See `Format.read`."""
-        values = Metadata(found.metadata, found.model)
+        values = lists_of(found)
         names = term_names(found, values)
         terms = [{"name": name} | extra for name, extra in zip(names, _extras(values, len(names)), strict=True)]
         sites = _sites(values, len(names))

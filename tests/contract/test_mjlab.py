@@ -104,6 +104,26 @@ def test_values_are_read_however_they_are_printed() -> None:
         assert MJLAB.read(found(values)).document == plain
 
 
+def test_objects_by_name_are_lists_in_the_order_of_the_names() -> None:
+    values: dict[str, Any] = {}
+    for key, value in VELOCITY.items():
+        names = NAMES if key.startswith("observation_terms_") and "clip" not in key else JOINTS
+        plain = not isinstance(value, list) or len(value) != len(names) or key in ("joint_names", "observation_names")
+        values[key] = value if plain else json.dumps(dict(reversed(list(zip(names, value, strict=True)))))
+    assert sum(isinstance(value, str) and value.startswith("{") for value in values.values()) == 7
+    assert MJLAB.read(found(values)).document == MJLAB.read(found()).document
+    with pytest.raises(ContractError, match=r"metadata 'joint_damping' .* is wrong: found \{'left_hip': 1\.0\}"):
+        MJLAB.read(found({"joint_damping": json.dumps({"left_hip": 1.0})}))
+
+
+def test_one_history_is_that_of_every_term() -> None:
+    older = {key: None for key in VELOCITY if key.startswith("observation_terms_")}
+    terms = MJLAB.read(found({**older, "observation_history_length": 5}, size=24 * 5)).document["inputs"]["obs"][
+        "terms"
+    ]
+    assert [term["history"] for term in terms] == [5] * 7
+
+
 def test_what_is_missing_is_asked_for() -> None:
     for key, field, size in (
         ("joint_names", "joints.names", SIZE),
