@@ -37,6 +37,8 @@ from edgert.tables import Table, read_json, read_toml
 
 _FROM_MODEL: Final = "model: "
 """How the sources begin that are the model's own names."""
+_ACTIONS: Final = ("actions", "action", "continuous_actions")
+"""How the trainers whose formats are known call the output that is the action."""
 _UNUSED: Final = "not used: "
 """How notes begin on files that could not be read."""
 
@@ -163,6 +165,7 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
             provenance |= reading.sources
             if reading.document:
                 sources.append(reading.source)
+                document = _with_output(document, given, provenance)
             reasons = reading.reasons
     sidecar = contract_path or path.parent / OWN
     overrides: tuple[str, ...] = ()
@@ -194,6 +197,14 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
         networks=networks,
         broken=broken,
     )
+
+
+def _with_output(document: dict[str, Any], outputs: Iterable[str], provenance: dict[str, str]) -> dict[str, Any]:
+    """The document of a known trainer's policy, where it leaves open which output is the action, and a name tells."""
+    named = [name for name in outputs if name in _ACTIONS]
+    if len(named) != 1 or "output" in document.get("action", {}):
+        return document
+    return overlay(document, {"action": {"output": named[0]}}, f"{_FROM_MODEL}the name of its output", provenance)
 
 
 def _restore(file: PolicyFile, provenance: dict[str, str], notes: list[str]) -> None:

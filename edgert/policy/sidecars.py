@@ -57,7 +57,8 @@ def read_sidecars(model: Path, patterns: Iterable[str]) -> Sidecars:
                 paths[name] = place / name
     found, broken = {}, {}
     left, left_out = MAX_LOOSE_BYTES, max(0, len(paths) - MAX_SIDECARS)
-    for name, path in list(paths.items())[:MAX_SIDECARS]:
+    first = {*names, *(name for name in paths if Path(name).stem == model.stem)}
+    for name, path in sorted(paths.items(), key=lambda each: each[0] not in first)[:MAX_SIDECARS]:
         size = 0 if name in names else _size(path)
         if size > left:
             left_out += 1

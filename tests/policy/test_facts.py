@@ -241,3 +241,15 @@ def test_a_file_that_cannot_be_read_is_named_in_the_refusal(tmp_path: Path) -> N
     (tmp_path / "env.yaml").write_text("a: !!python/object/apply:os.system ['true']\n")
     assert "; not used: sidecar file " in missing(path).found
     assert "could not determine a constructor for the tag" in missing(path).found
+
+
+def test_an_output_called_actions_is_the_action_of_a_known_trainer(tmp_path: Path, trainer: Trainer) -> None:
+    def further(model: onnx.ModelProto) -> None:
+        model.graph.output.append(helper.make_tensor_value_info("latent", TensorProto.FLOAT, [1, 1]))
+        model.graph.node.append(helper.make_node("ReduceMax", ["obs"], ["latent"], axes=[1]))
+
+    trainer.document = quadruped_document()
+    del trainer.document["action"]["output"]
+    loaded = load_policy(save(linear_model(change=further), tmp_path / "policy.onnx"))
+    assert loaded.contract.action.outputs == ("actions",)
+    assert loaded.contract.provenance["action.output"] == "model: the name of its output"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgert.policy import sidecars
-from edgert.policy.sidecars import read_sidecars
+from edgert.policy.sidecars import MAX_SIDECARS, read_sidecars
 
 
 @pytest.fixture
@@ -97,3 +97,12 @@ def test_a_file_of_another_models_name_is_that_models(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x: 1\n")
     assert sorted(read_sidecars(tmp_path / "a.onnx", ["*.yaml"]).found) == ["a.yaml", "c.yaml"]
     assert sorted(read_sidecars(tmp_path / "a.onnx", ["b.yaml"]).found) == ["b.yaml"]
+
+
+def test_files_that_are_called_by_their_name_come_before_any_others(tmp_path: Path) -> None:
+    (tmp_path / "params").mkdir()
+    for name in (*(f"a{number}.json" for number in range(2 * MAX_SIDECARS)), "zoo.json", "params/deploy.yaml"):
+        (tmp_path / name).write_text("{}")
+    result = read_sidecars(tmp_path / "zoo.onnx", ["deploy.yaml", "*.json"])
+    assert {"deploy.yaml", "zoo.json"}.issubset(result.found)
+    assert (len(result.found), result.left_out) == (MAX_SIDECARS, MAX_SIDECARS + 2)
