@@ -36,6 +36,8 @@ PROVENANCE_KEY: Final = "edgert.contract.provenance"
 """Where an embedded contract keeps the source that each field had: a JSON object of dotted fields."""
 MAX_CONTROL_HZ: Final = 10_000.0
 MAX_JOINTS: Final = 1_000
+MAX_POSITION: Final = 1e10
+"""Of a joint's default, rad or m: beyond it MuJoCo takes a state for diverged, and starts somewhere else."""
 _KEYS: Final = (
     *("schema", "robot", "control_hz", "joints", "inputs", "action", "command"),
     *("phase", "motion", "network", "recurrent"),
@@ -86,6 +88,11 @@ def parse_contract(document: Mapping[str, Any], where: str, provenance: Mapping[
     if not 1 <= len(joints) <= MAX_JOINTS:
         joints_table.fail("names", found=f"{len(joints)} joints", expected=f"1 to {MAX_JOINTS}")
     default_pos = per_joint(joints_table, "default_pos", joints)
+    for name, position in zip(joints, default_pos, strict=True):
+        if abs(position) > MAX_POSITION:
+            joints_table.fail(
+                "default_pos", found=f"{position:g} for {name}", expected=f"at most {MAX_POSITION:g} in magnitude"
+            )
     kp = per_joint(joints_table, "kp", joints, lo=0.0)
     kd = per_joint(joints_table, "kd", joints, lo=0.0)
     joints_table.close()

@@ -1,9 +1,9 @@
 """`SimRobot`: one simulated body behind the `Robot` protocol.
 
 The drive law of `JointCommand` is MuJoCo's affine actuator: force = kp q - kp pos - kd vel + (tau + kd qd), written
-into the control and, when they change, into the per-world gain parameters; where a joint gets several kinds of target
-the control is kp q + kd qd + tau, which rounds as in many worlds. With the scene's own gains each control is
-what the scene's actuator takes: q, qd or tau.
+into the control and, when they change, into the per-world gain parameters; of a joint that gets more than positions, or
+none, the control is kp q + kd qd + tau, which rounds and is judged as in many worlds. With the scene's own gains each
+control is what the scene's actuator takes: q, qd or tau.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SimRobot(Closes):
         self._scene_gain, self._scene_bias = self._gain.copy(), self._bias.copy()
         self._gains_from_scene = gains_from_scene
         self._own = _by_field(scene) if gains_from_scene else []
-        summed = [] if gains_from_scene else [i for i, drive in enumerate(scene.drives) if drive == "sum"]
+        summed = [] if gains_from_scene else [i for i, drive in enumerate(scene.drives) if drive != "position"]
         self._sums = (summed, [scene.actuator_ids[i] for i in summed]) if summed else None
         self._accepted: JointCommand | None = None
         self._gains_may_change = False

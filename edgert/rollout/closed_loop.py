@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from edgert.closing import Closes
 from edgert.contract.motion import looped
-from edgert.contract.usable import usable
+from edgert.contract.usable import problem, refuse_start, usable
 from edgert.device import Device, find_device
 from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy
@@ -85,6 +85,7 @@ class RolloutSession(Closes):
         joints, model = len(self.task.contract.joints), self.worlds.scene.model
         return columns(self.policy, model, joints, rewarded=bool(self.task.rewards), judged=True)
 
+    @np.errstate(over="ignore", invalid="ignore")  # judged number by number, and not by a warning of NumPy
     def run(
         self,
         *,
@@ -102,8 +103,7 @@ class RolloutSession(Closes):
         started = time.perf_counter()
         loop = _Loop(self, sink)
         outcome, done = "completed", 0
-        # Overflow is judged number by number, as for one robot, and not by a warning of NumPy.
-        with finished(loop.close), np.errstate(over="ignore", invalid="ignore"):
+        with finished(loop.close):
             while done < self.steps:
                 if stop():
                     outcome = "interrupted"
@@ -247,11 +247,15 @@ class _Loop:
         self._log = _Log(session, sink) if sink is not None else _NoLog()
         self._begin(everyone)
         self._observation = worlds.observe()
+        self._first = True
 
     def step(self, *, last: bool) -> None:
         """One control step; worlds whose episode ended begin another one, unless it was the last step."""
         worlds, log = self._worlds, self._log
         action, stopped = self._act()
+        if self._first and stopped.all():
+            self._refuse()
+        self._first = False
         log.seen(self._policy.obs)  # now, as networks hand each other numbers in them
         worlds.step(action)
         self.tally.step()
@@ -284,6 +288,11 @@ class _Loop:
             if array.dtype.kind == "f":
                 stopped |= ~usable(array, np.inf).all(axis=1)
         return (np.where(stopped[:, None], 0.0, policy.action) if stopped.any() else policy.action), stopped
+
+    def _refuse(self) -> NoReturn:
+        policy = self._policy
+        observed = {name: array[0] for name, array in policy.obs.items()}
+        refuse_start(policy.name, problem(policy.contract, observed, policy.action[0], np.zeros(0)))
 
     def _begin(self, mask: Mask) -> None:
         self._policy.reset(mask)

@@ -6,7 +6,7 @@ does. The policy's arrays are written by the compiled observation plan and read 
 
 from __future__ import annotations
 
-from math import inf, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.plan import ObservationPlan, next_phase
 from edgert.contract.spec import POSITIONS
 from edgert.contract.state import RobotState
-from edgert.contract.usable import usable
+from edgert.contract.usable import problem
 from edgert.errors import ContractError
 from edgert.policy.onnx_policy import Policy
 from edgert.tables import MAX_MAGNITUDE
@@ -167,17 +167,8 @@ class Controller:
 
     def problem(self) -> str:
         """The first number that was not finite, of observation, action or target, or an absurd action; "" for none."""
-        contract = self.policy.contract
-        for name, spec in contract.inputs.items():
-            observed = self.policy.obs[name][0]
-            found = _unusable(observed, inf) if observed.dtype.kind == "f" else None
-            if found is not None:
-                return f"{found[1]:g} in its observation of '{spec.names()[found[0]]}'"
-        for values, limit in ((self._last_row, MAX_MAGNITUDE), (self._target, inf)):
-            found = _unusable(values, limit)
-            if found is not None:
-                return f"{found[1]:g} for joint '{contract.action.joints[found[0]]}'"
-        return ""
+        observed = {name: array[0] for name, array in self.policy.obs.items()}
+        return problem(self.policy.contract, observed, self._last_row, self._target)
 
 
 def _places(acted: list[int], chosen: list[bool], joints: int) -> tuple[Any, Any]:
@@ -186,11 +177,6 @@ def _places(acted: list[int], chosen: list[bool], joints: int) -> tuple[Any, Any
     places = [acted[number] for number in numbers]
     every = places == list(range(joints)) and len(numbers) == len(acted)
     return (slice(None), None) if every else (places, numbers)
-
-
-def _unusable(values: Any, limit: float) -> tuple[int, float] | None:
-    bad = np.flatnonzero(~usable(values, limit))
-    return (int(bad[0]), float(values[bad[0]])) if len(bad) else None
 
 
 def _frozen(array: Any) -> Any:

@@ -21,7 +21,8 @@ import numpy.typing as npt
 from edgert.clock import Clock, MonotonicClock, Rate
 from edgert.contract.plan import rotate_to_body
 from edgert.contract.state import RobotState
-from edgert.errors import ContractError, EdgertError, UnsupportedError
+from edgert.contract.usable import refuse_start
+from edgert.errors import EdgertError, UnsupportedError
 from edgert.robot.protocol import SimulatedRobot
 from edgert.runtime.controller import Controller
 
@@ -187,12 +188,7 @@ def warm_up(robot: SimulatedRobot, controller: Controller, state: RobotState) ->
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(WARM_UP_RUNS):
             if not controller.act():
-                raise ContractError(
-                    f"policy {controller.policy.name} gives no usable action at the start",
-                    found=controller.problem(),
-                    expected="finite numbers",
-                    hint="Check the contract's scales, the export, and the normaliser in it",
-                )
+                refuse_start(controller.policy.name, controller.problem())
             controller.reset()
 
 

@@ -283,6 +283,11 @@ def test_a_missing_schema_is_told_with_its_number():
         (("command", "vx_m_s"), 1.0, wrong("command.vx_m_s", "a number 1.0", "a list of finite numbers")),
         (("phase", "hz"), 0.0, wrong("phase.hz", "0.0", "more than 0 and at most 10000")),
         (("phase", "offsets_rad"), [], wrong("phase.offsets_rad", "0 phases", "1 to 1000")),
+        (
+            ("joints", "default_pos"),
+            [0.0, -2e10, 0.0],
+            wrong("joints.default_pos", "-2e+10 for knee", "at most 1e+10 in magnitude"),
+        ),
         (("phase", "still_rad"), NAN, wrong("phase.still_rad", "a number nan", "a finite number")),
         (("phase", "still_below"), -0.1, wrong("phase.still_below", "-0.1", "at least 0")),
     ],

@@ -13,6 +13,7 @@ from scenes import JOINTS, leg_xml
 from support import QUADRUPED, linear_model, save
 
 from edgert.device import find_device
+from edgert.errors import ContractError
 from edgert.policy import OnnxPolicy, load_policy
 from edgert.robot import SimRobot
 from edgert.rollout import MemorySink
@@ -56,7 +57,9 @@ SECONDS = 0.3
 
 def alone(model: str, sim: str, **options: Any) -> dict[str, Array]:
     """The rows of `run policy`."""
-    with open_session(RunOptions(model=model, sim=sim, seconds=SECONDS, real_time=False, **options)) as session:
+    with open_session(
+        RunOptions(**{"model": model, "sim": sim, "seconds": SECONDS, "real_time": False} | options)
+    ) as session:
         memory = MemorySink((*INDEX, *session.columns()))
         session.run(sinks=[memory])
     return {column.name: memory.rows(column.name, final=column.final) for column in memory.columns}
@@ -169,3 +172,32 @@ def test_what_a_robot_stops_at_stops_a_world(case: str, tmp_path: Path) -> None:
     run = rolled(path, str(tmp_path / "scene.xml"), num_envs=2, seconds=SECONDS)
     assert [len(run.episodes[world]["action"]) for world in (0, 1)] == [steps + 1] * 2  # the stop has a row
     assert {run.memory.ended[world]["outcome"] for world in (0, 1)} == {"safety_stop"}
+
+
+def test_a_policy_that_never_worked_is_refused_in_every_world(tmp_path: Path) -> None:
+    (tmp_path / "scene.xml").write_text(leg_xml(keys=HOME, timestep="0.004"), encoding="utf-8")
+    spec = document({"name": "constant", "value": 1.0}, action={"scale": 0.1})
+    model = str(save(linear_model(dim=1, nact=2, bias=1e13, document=spec), tmp_path / "p.onnx"))
+    sim = str(tmp_path / "scene.xml")
+    for run in (lambda: alone(model, sim), lambda: rolled(model, sim, num_envs=2, seconds=SECONDS)):
+        with pytest.raises(ContractError) as caught:
+            run()
+        assert str(caught.value) == (
+            f"policy {model} gives no usable action at the start: found 1e+13 for joint 'hip', expected finite numbers. "
+            "Check the contract's scales, the export, and the normaliser in it"
+        )
+
+
+def test_a_velocity_that_physics_does_not_take_stops_both(tmp_path: Path) -> None:
+    """MuJoCo takes no control above 1e10; the default position of a joint without one is never a control."""
+    (tmp_path / "scene.xml").write_text(leg_xml(keys=HOME, timestep="0.004"), encoding="utf-8")
+    joints = {"names": list(JOINTS), "default_pos": [0.1, 1e10], "kp": [20.0, 0.0], "kd": [0.5, 1.0]}
+    kinds = {"kind": ["position", "velocity"], "scale": [0.1, 1e11]}
+    for weight, outcome in ((0.0, "completed"), (1.0, "safety_stop")):
+        spec = document({"name": "step_count"}, action=kinds, joints=joints)
+        matrix = np.array([[0.0, weight]])
+        model = str(save(linear_model(dim=1, nact=2, weight=matrix, document=spec), tmp_path / "p.onnx"))
+        run = rolled(model, str(tmp_path / "scene.xml"), num_envs=1, seconds=0.1)
+        steps = 5 if outcome == "completed" else 2  # the first action is 0
+        assert [run.memory.ended[0]["outcome"], len(run.episodes[0]["action"])] == [outcome, steps]
+        assert len(alone(model, str(tmp_path / "scene.xml"), seconds=0.1)["action"]) == steps
