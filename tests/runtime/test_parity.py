@@ -183,8 +183,8 @@ def test_a_policy_that_never_worked_is_refused_in_every_world(tmp_path: Path) ->
         with pytest.raises(ContractError) as caught:
             run()
         assert str(caught.value) == (
-            f"policy {model} gives no usable action at the start: found 1e+13 for joint 'hip', expected finite numbers. "
-            "Check the contract's scales, the export, and the normaliser in it"
+            f"policy {model} gives no usable action at the start: found 1e+13 for joint 'hip', expected finite "
+            "numbers. Check the contract's scales, the export, and the normaliser in it"
         )
 
 
