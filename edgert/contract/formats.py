@@ -117,6 +117,7 @@ FORMATS: Final = Registry(
         "exploy": "edgert.contract.exploy:EXPLOY",
     },
 )
+_SHOWN: Final = 8
 _ROUNDED: Final = 0.01
 """rad: how far two exports of one angle may be apart, that were rounded."""
 _FAULTS: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
@@ -153,7 +154,12 @@ def choose_format(found: Evidence, wanted: str | None = None, notes: list[str] |
         if words:
             fitting[name] = words
     if wanted is not None and not fitting:
-        raise ContractError(f"policy {found.model} shows nothing of the format '{wanted}'", hint="Leave --format out")
+        raise ContractError(
+            f"policy {found.model} shows nothing of the format '{wanted}'",
+            found=_shown(found),
+            expected=f"what docs/formats.md has under {wanted}",
+            hint="Copy the file that belongs to it beside the model, or leave --format out",
+        )
     specific = {name: words for name, words in fitting.items() if not getattr(readers[name], "generic", False)}
     inside = {name: words for name, words in specific.items() if not files_of(readers[name])}
     beside = {name: words for name, words in specific.items() if name not in inside}
@@ -182,6 +188,17 @@ def read_format(name: str, found: Evidence) -> Reading:
     """
     reader = load_format(name)
     return _guarded(name, found, lambda: reader.read(found), Reading)
+
+
+def _shown(found: Evidence) -> str:
+    """What there is to read from, for messages."""
+    parts = (("metadata", found.metadata), ("outputs", found.outputs), ("files beside it", found.sidecars))
+    shown = (
+        f"{what} {', '.join(list(names)[:_SHOWN])}{' …' if len(names) > _SHOWN else ''}"
+        for what, names in parts
+        if names
+    )
+    return "; ".join(shown) or "nothing"
 
 
 def rate_beside(name: str, found: Evidence, document: Mapping[str, Any]) -> tuple[float, str] | None:

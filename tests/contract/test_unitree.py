@@ -324,8 +324,13 @@ def test_it_is_known_by_its_keys() -> None:
         "unitree", "deploy.yaml with joint_ids_map, stiffness, observations, actions"
     )  # fmt: skip
     assert choose_format(evidence({"stiffness": [1.0]}, outputs={"out": (1, 4)})) is None
-    with pytest.raises(ContractError, match=r"policy p\.onnx shows nothing of the format 'unitree'"):
-        choose_format(evidence({}), "unitree")
+    with pytest.raises(ContractError) as caught:
+        choose_format(evidence({}, metadata={str(key): "" for key in range(9)}), "unitree")
+    assert str(caught.value) == (
+        "policy p.onnx shows nothing of the format 'unitree': found metadata 0, 1, 2, 3, 4, 5, 6, 7 …; outputs actions"
+        "; files beside it deploy.yaml, expected what docs/formats.md has under unitree. "
+        "Copy the file that belongs to it beside the model, or leave --format out"
+    )
 
 
 @pytest.mark.parametrize(
