@@ -90,7 +90,7 @@ def policy(folder: Path, kind: str = "positions", *, batch: Any = "batch") -> st
             "kd": 0.5,
         },
         "inputs": {
-            "obs": {"terms": OBS},
+            "obs": {"terms": OBS, "newest": "first", "fill": "zero"},
             "more": {
                 "terms": [
                     {"name": "network_output", "of": "encoder.latent", "dim": 3},
@@ -162,8 +162,10 @@ def test_every_episode_of_every_world_begins_afresh(kind: str, tmp_path: Path) -
     loaded = load_policy(model)
     for episode in episodes_of(run):
         assert episode["observation.count"][:, 0].tolist() == list(range(len(episode["observation.count"])))
-        oldest, newest = episode["observation.obs"][0, :2], episode["observation.obs"][0, 4:6]
-        np.testing.assert_array_equal(oldest, newest)
+        first, second = episode["observation.obs"][:2]
+        assert first[:2].all()  # the newest, before zeros
+        assert not first[2:6].any()
+        np.testing.assert_array_equal(second[2:4], first[:2])
         with OnnxPolicy(loaded) as fresh:
             for step, action in enumerate(episode["action"]):
                 for name, array in fresh.obs.items():
