@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from edgert.contract.state import Array
 
 if TYPE_CHECKING:
     from edgert.contract.spec import ActionSpec, Range
+
+EVERY: Final = slice(None)
+_FIELDS: Final = {"position": "q", "relative_position": "q", "velocity": "qd", "torque": "tau"}
+"""Where the target of an action of each kind goes in a `JointCommand`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +65,27 @@ def action_map(spec: ActionSpec, like: Array, xp: Any) -> ActionMap:
         target_clip=bounds(spec.target_clip),
         relative=xp.asarray(starts, **options) if spec.relative else None,
     )
+
+
+def places(spec: ActionSpec, joints: Sequence[str]) -> list[tuple[str, Any, Any]]:
+    """Where the numbers of an action go: for each field of a `JointCommand` that gets some, its joints and the numbers.
+
+    Args:
+        spec: the action.
+        joints: those of the contract, in its order.
+
+    Returns:
+        (field, joints, numbers) with indices into the field's joints and into the action, `EVERY` for all in order.
+    """
+    found = []
+    for field in dict.fromkeys(_FIELDS.values()):
+        numbers = [number for number, kind in enumerate(spec.kinds) if _FIELDS[kind] == field]
+        if numbers:
+            acted = [joints.index(spec.joints[number]) for number in numbers]
+            found.append((field, picked(acted, len(joints)), picked(numbers, len(spec.joints))))
+    return found
+
+
+def picked(indices: Sequence[int], length: int) -> Any:
+    """These indices into an axis of that length, `EVERY` for all in order: without a copy."""
+    return EVERY if list(indices) == list(range(length)) else list(indices)

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from edgert.contract.action import action_map
+from edgert.contract.action import EVERY, action_map, places
 from edgert.contract.command import JointCommand
 from edgert.contract.motion import Motion, MotionPlayer, check_motion
 from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.plan import ObservationPlan, next_phase
-from edgert.contract.spec import POSITIONS
 from edgert.contract.state import RobotState
 from edgert.contract.usable import problem
 from edgert.errors import ContractError
@@ -81,11 +80,8 @@ class Controller:
         joints, kinds = len(contract.joints), contract.action.kinds
         q = np.array([contract.default_pos])
         qd, tau = np.zeros((1, joints)), np.zeros((1, joints))
-        self._sent: list[tuple[Any, Any, Any]] = [
-            (array[0], *_places(acted, [kind in drives for kind in kinds], joints))
-            for array, drives in ((q, POSITIONS), (qd, ("velocity",)), (tau, ("torque",)))
-            if any(kind in drives for kind in kinds)
-        ]
+        rows = {"q": q[0], "qd": qd[0], "tau": tau[0]}
+        self._sent = [(rows[field], *place) for field, *place in places(contract.action, contract.joints)]
         self.out = JointCommand(
             q=q,
             qd=qd if "velocity" in kinds else _frozen(qd),
@@ -118,7 +114,7 @@ class Controller:
     def _write(self) -> None:
         target = self._target
         for row, joints, numbers in self._sent:
-            row[joints] = target if numbers is None else target[numbers]
+            row[joints] = target if numbers is EVERY else target[numbers]
 
     def observe(self) -> None:
         """Write the observation of this instant into the policy's arrays."""
@@ -169,14 +165,6 @@ class Controller:
         """The first number that was not finite, of observation, action or target, or an absurd action; "" for none."""
         observed = {name: array[0] for name, array in self.policy.obs.items()}
         return problem(self.policy.contract, observed, self._last_row, self._target)
-
-
-def _places(acted: list[int], chosen: list[bool], joints: int) -> tuple[Any, Any]:
-    """Where the chosen numbers of the action go: (joints, numbers), None for all of them in order."""
-    numbers = [number for number, taken in enumerate(chosen) if taken]
-    places = [acted[number] for number in numbers]
-    every = places == list(range(joints)) and len(numbers) == len(acted)
-    return (slice(None), None) if every else (places, numbers)
 
 
 def _frozen(array: Any) -> Any:

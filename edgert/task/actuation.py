@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from edgert.contract.action import action_map
-from edgert.contract.spec import POSITIONS, Contract
+from edgert.contract.action import EVERY, action_map, picked, places
+from edgert.contract.spec import Contract
 from edgert.sim.actuators import Drive
 from edgert.sim.body import SimBody
 from edgert.sim.protocol import Floats
-
-_ALL = slice(None)
 
 
 class Actuation:
@@ -36,24 +33,19 @@ class Actuation:
         self._map = action_map(action, self.q, np)
         acted = [contract.joints.index(name) for name in action.joints]
         self._measured = (body.state.joint_pos, acted) if action.relative else None
-        self._numbers: list[tuple[Floats, Any, Any]] = []
-        for array, wanted in ((self.q, POSITIONS), (self.qd, ("velocity",)), (self.tau, ("torque",))):
-            numbers = [number for number, kind in enumerate(action.kinds) if kind in wanted]
-            joints = [acted[number] for number in numbers]
-            if numbers:
-                self._numbers.append((array, _picked(joints, self.q.shape[1]), _picked(numbers, len(acted))))
+        self._numbers = [(getattr(self, field), *place) for field, *place in places(action, contract.joints)]
         self._drives: list[tuple[Drive, Any, Any]] = []
         for drive in dict.fromkeys(scene.drives):
             names = [name for name, own in zip(scene.joints, scene.drives, strict=True) if own == drive]
-            places = [scene.joints.index(name) for name in names]
-            self._drives.append((drive, _picked(places, len(scene.joints)), body.joint_columns(names)))
+            columns = [scene.joints.index(name) for name in names]
+            self._drives.append((drive, picked(columns, len(scene.joints)), body.joint_columns(names)))
         self._ctrl = body.sim.view("ctrl")
-        own = scene.model.actuator_biasprm
+        bias = scene.model.actuator_biasprm
         self._bias: Floats = (
-            body.sim.expand("actuator_biasprm") if gains_differ else np.broadcast_to(own, (nworld, *own.shape))
+            body.sim.expand("actuator_biasprm") if gains_differ else np.broadcast_to(bias, (nworld, *bias.shape))
         )
 
-    def aim(self, raw: Floats, index: Any = _ALL) -> None:
+    def aim(self, raw: Floats, index: Any = EVERY) -> None:
         """Ask the joints of the worlds of `index` for what their raw actions (n, nact) mean, and set the controls."""
         measured = None
         if self._measured is not None:
@@ -63,12 +55,12 @@ class Actuation:
         for array, joints, numbers in self._numbers:
             rows = array[index]
             rows[:, joints] = target[:, numbers]
-            if index is not _ALL:
+            if index is not EVERY:
                 array[index] = rows
         controls = self._ctrl[index]
         for drive, joints, actuators in self._drives:
             controls[:, actuators] = self._asked(drive, index, joints, actuators)
-        if index is not _ALL:
+        if index is not EVERY:
             self._ctrl[index] = controls
 
     def _asked(self, drive: Drive, index: Any, joints: Any, actuators: Any) -> Floats:
@@ -79,8 +71,3 @@ class Actuation:
         q, qd, tau = (array[index][:, joints] for array in asked.values())
         bias = self._bias[index][:, actuators]
         return cast(Floats, -bias[:, :, 1] * q - bias[:, :, 2] * qd + tau)
-
-
-def _picked(places: Sequence[int], length: int) -> Any:
-    """An index: a slice where it is all in order."""
-    return _ALL if list(places) == list(range(length)) else list(places)
