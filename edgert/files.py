@@ -72,6 +72,7 @@ def beside(path: Path, name: str, what: str, refusal: type[EdgertError] = Integr
     try:
         folder = path.parent.resolve()
         target = (folder / name).resolve()
+        target.exists()
     except (OSError, ValueError, RuntimeError) as error:
         raise refusal(
             f"{path} refers to a {what} by a path that cannot be used", found=name, expected="a file beside it"

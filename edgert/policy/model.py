@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edgert.errors import IntegrityError
-from edgert.files import read_regular, regular_size
+from edgert.files import beside, read_regular, regular_size
 from edgert.policy.graph import custom_operators, dtype_name, forgetful_nodes
 from edgert.policy.protos import onnx_protos
 
@@ -105,7 +105,7 @@ def read_policy(path: Path) -> PolicyFile:
     digest = hashlib.sha256()
     _add(digest, "", data)
     for name in external:
-        _add_file(digest, name, _external_path(path, name))
+        _add_file(digest, name, beside(path, name, "data file"))
     weights = {tensor.name for tensor in model.graph.initializer}
     opsets = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     return PolicyFile(
@@ -196,7 +196,7 @@ def _external_files(messages: list[Any], path: Path) -> Iterator[str]:
         if len(places) != len(tensor.external_data):
             raise IntegrityError(f"tensor '{tensor.name}' of policy {path} says twice where its data lies")
         name = places.get("location", "")
-        target = _external_path(path, name)
+        target = beside(path, name, "data file")
         if not target.exists():
             raise IntegrityError(
                 f"policy {path} keeps its weights in '{name}', which is not there",
@@ -220,27 +220,6 @@ def _external_files(messages: list[Any], path: Path) -> Iterator[str]:
                 hint="Copy the pair again",
             )
         yield name
-
-
-def _external_path(path: Path, name: str) -> Path:
-    try:
-        folder = path.parent.resolve()
-        target = (folder / name).resolve()
-        target.exists()
-    except (OSError, ValueError, RuntimeError) as error:
-        raise IntegrityError(
-            f"policy {path} refers to external data by a path that cannot be used",
-            found=name,
-            expected="a file beside it",
-        ) from error
-    if not name or not target.is_relative_to(folder) or target == folder:
-        raise IntegrityError(
-            f"policy {path} refers to external data outside its folder",
-            found=name or "an empty name",
-            expected="a file beside the model",
-            hint="Copy the model and its data, as files and not as links, into one folder",
-        )
-    return target
 
 
 def _messages(message: Any) -> Iterator[Any]:

@@ -122,7 +122,7 @@ def test_external_data_outside_the_folder_is_refused(tmp_path: Path, location: s
     folder.mkdir()
     (tmp_path / "secret").write_bytes(bytes(4000))
     path = relocated(external(folder / "policy.onnx"), location)
-    with pytest.raises(IntegrityError, match="outside its folder"):
+    with pytest.raises(IntegrityError, match="refers to a data file outside its folder"):
         read_policy(path)
 
 
@@ -133,6 +133,13 @@ def test_external_data_through_a_link_is_refused(tmp_path: Path) -> None:
     (folder / "policy.onnx.data").rename(tmp_path / "elsewhere")
     (folder / "policy.onnx.data").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(IntegrityError, match="outside its folder"):
+        read_policy(path)
+
+
+@pytest.mark.parametrize("location", ["a\0b", "x" * 5000])
+def test_external_data_by_an_impossible_name_is_refused(tmp_path: Path, location: str) -> None:
+    path = relocated(external(tmp_path / "policy.onnx"), location)
+    with pytest.raises(IntegrityError, match="refers to a data file by a path that cannot be used"):
         read_policy(path)
 
 
