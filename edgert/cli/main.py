@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -139,7 +140,12 @@ _MESSAGE_CHARS = 6_000
 def say(text: str) -> None:
     """One line on stderr, with nothing in it that a terminal would obey: names come from files of strangers."""
     with suppress(OSError):  # nobody listens; the exit code still tells
-        click.echo(one_line(text, _MESSAGE_CHARS), err=True)
+        click.echo(one_line(flagged(text), _MESSAGE_CHARS), err=True)
+
+
+def flagged(text: str) -> str:
+    """A message of the library with its options as they are typed here: option 'motion_loop' is --motion-loop."""
+    return re.sub(r"option '([a-z_]+)'", lambda match: "--" + match[1].replace("_", "-"), text)
 
 
 @contextmanager

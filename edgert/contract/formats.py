@@ -158,14 +158,14 @@ def choose_format(found: Evidence, wanted: str | None = None, notes: list[str] |
             f"policy {found.model} shows nothing of the format '{wanted}'",
             found=_shown(found),
             expected=f"what docs/formats.md has under {wanted}",
-            hint="Copy the file that belongs to it beside the model, or leave --format out",
+            hint="Copy the file that belongs to it beside the model, or leave option 'format' out",
         )
     specific = {name: words for name, words in fitting.items() if not getattr(readers[name], "generic", False)}
     inside = {name: words for name, words in specific.items() if not files_of(readers[name])}
     beside = {name: words for name, words in specific.items() if name not in inside}
     if len(inside) == 1 and beside and notes is not None:
         notes += (
-            f"{n} would fit too: {words}; what the model itself says counts first, unless --format {n} is given"
+            f"{n} would fit too: {words}; what the model itself says counts first, unless option 'format' says {n}"
             for n, words in beside.items()
         )
     fitting = inside or specific or fitting
@@ -174,7 +174,7 @@ def choose_format(found: Evidence, wanted: str | None = None, notes: list[str] |
             f"policy {found.model} may be of several formats",
             found="; ".join(f"{name}: {words}" for name, words in fitting.items()),
             expected="one",
-            hint="Choose with --format",
+            hint="Choose with option 'format'",
         )
     return next(iter(fitting.items()), None)
 
@@ -279,7 +279,7 @@ def _guarded(name: str, found: Evidence, call: Callable[[], T], kind: type[T]) -
         raise ContractError(
             f"the reader of policy format '{name}' fails on policy {found.model}",
             found=f"{type(error).__name__}: {error}",
-            hint="Choose another one with --format, or report it with the policy",
+            hint="Choose another one with option 'format', or report it with the policy",
         ) from error
     if not isinstance(result, kind):
         raise ContractError(

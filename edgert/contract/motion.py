@@ -89,8 +89,7 @@ def looped(motion: Motion | None, loop: bool | None) -> Motion | None:
     """
     if motion is None and loop is not None:
         raise ContractError(
-            "this policy follows no reference motion",
-            found=f"--{'' if loop else 'no-'}motion-loop",
+            "this policy follows no reference motion, which option 'motion_loop' is for",
             hint="Leave it out, or name the motion as [motion] in policy.toml",
         )
     return motion if motion is None or loop is None else replace(motion, loop=loop)

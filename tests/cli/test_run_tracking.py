@@ -48,8 +48,8 @@ def test_the_table_tells_of_the_motion(
 def test_a_policy_without_a_motion_does_not_loop(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["run", "policy", "--motion-loop", "--no-real-time"]) == 2
     assert capsys.readouterr().err.endswith(
-        "this policy follows no reference motion: found --motion-loop. Leave it out, or name the motion as [motion] in "
-        "policy.toml\n"
+        "this policy follows no reference motion, which --motion-loop is for. Leave it out, or name the motion "
+        "as [motion] in policy.toml\n"
     )
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from edgert.cli.episode_tables import spark
-from edgert.cli.main import run
+from edgert.cli.main import flagged, run
 from edgert.errors import ContractError
 from edgert.tables import Table
 
@@ -65,3 +65,8 @@ def test_a_run_tells_whether_it_met_the_tasks_criterion(
 ) -> None:
     assert run(["run", "policy", *arguments, "--no-real-time", "--json"]) == 0
     assert json.loads(capsys.readouterr().out).get("success") is success
+
+
+def test_options_that_the_library_names_are_said_as_they_are_typed() -> None:
+    assert flagged("found two. Choose with option 'motion_loop'") == "found two. Choose with --motion-loop"
+    assert flagged("one such option 'or other'") == "one such option 'or other'"

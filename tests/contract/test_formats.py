@@ -52,7 +52,7 @@ def test_two_that_match_equally_are_refused_and_the_user_decides(readers):
         choose_format(FOUND)
     assert str(caught.value) == (
         "policy p.onnx may be of several formats: found one: metadata a; two: file b, expected one. "
-        "Choose with --format"
+        "Choose with option 'format'"
     )
     assert choose_format(FOUND, "two") == ("two", "file b")
 
@@ -88,7 +88,7 @@ def test_a_reader_that_fails_while_it_reads_is_refused_and_chained(readers, faul
     assert caught.value.__cause__ is fault
     assert str(caught.value) == (
         f"the reader of policy format 'bad' fails on policy p.onnx: found {type(fault).__name__}: {fault}. "
-        "Choose another one with --format, or report it with the policy"
+        "Choose another one with option 'format', or report it with the policy"
     )
 
 

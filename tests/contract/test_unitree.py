@@ -301,7 +301,7 @@ def test_metadata_of_the_model_count_before_a_file_beside_it() -> None:
     assert (choose_format(found, notes=notes) or ("",))[0] == "mjlab"
     assert notes == [
         "unitree would fit too: deploy.yaml with joint_ids_map, stiffness, observations, actions; what the model "
-        "itself says counts first, unless --format unitree is given"
+        "itself says counts first, unless option 'format' says unitree"
     ]
     assert (choose_format(found, "unitree") or ("",))[0] == "unitree"
     pose = {"joints": {"default_pos": [0.1, -0.101, 0.5, 0.6]}}
@@ -329,7 +329,7 @@ def test_it_is_known_by_its_keys() -> None:
     assert str(caught.value) == (
         "policy p.onnx shows nothing of the format 'unitree': found metadata 0, 1, 2, 3, 4, 5, 6, 7 …; outputs actions"
         "; files beside it deploy.yaml, expected what docs/formats.md has under unitree. "
-        "Copy the file that belongs to it beside the model, or leave --format out"
+        "Copy the file that belongs to it beside the model, or leave option 'format' out"
     )
 
 

@@ -136,5 +136,7 @@ def test_environments_track(tmp_path: Path) -> None:
 
 
 def test_a_policy_without_a_motion_loops_none() -> None:
-    with pytest.raises(ContractError, match=r"this policy follows no reference motion: found --motion-loop\. Leave"):
+    with pytest.raises(
+        ContractError, match=r"this policy follows no reference motion, which option 'motion_loop' is for\. Leave"
+    ):
         open_rollouts(RolloutOptions(model="quadruped", motion_loop=True))

@@ -289,8 +289,8 @@ def test_looping_needs_a_motion() -> None:
     with pytest.raises(ContractError) as caught:
         open_session(RunOptions(motion_loop=False))
     assert str(caught.value) == (
-        "this policy follows no reference motion: found --no-motion-loop. Leave it out, or name the motion as [motion] "
-        "in policy.toml"
+        "this policy follows no reference motion, which option 'motion_loop' is for. Leave it out, or name the motion "
+        "as [motion] in policy.toml"
     )
 
 
