@@ -6,7 +6,7 @@ Any other exception is a bug and keeps its traceback.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 _WORD = 40
@@ -81,6 +81,12 @@ def one_line(text: str, limit: int = EdgertError.line_chars) -> str:
     if " " in tail[:_WORD]:
         tail = tail.partition(" ")[2]
     return f"{head} … {tail}"
+
+
+def some(names: Sequence[str], limit: int = 6) -> str:
+    """The first few names, for a message."""
+    shown = ", ".join(one_line(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
 @contextmanager

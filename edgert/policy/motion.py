@@ -7,7 +7,6 @@ in `Motion.notes`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from edgert.contract.motion import MAX_FRAMES, Motion
 from edgert.contract.spec import Contract, MotionSpec
-from edgert.errors import ContractError, one_line
+from edgert.errors import ContractError, some
 from edgert.tables import MAX_MAGNITUDE
 
 Floats = npt.NDArray[np.float64]
@@ -150,18 +149,18 @@ def _joints(
             track.fail(
                 "has another number of joints than it should have",
                 found=f"{table.shape[1]} columns in {name}",
-                expected=f"{len(names)}: {_some(names)}",
+                expected=f"{len(names)}: {some(names, 40)}",
                 hint="Name the joints of its columns, in their order, as [motion] joints in policy.toml",
             )
     known = [name for name in contract.joints if name in names]
     if not known:
-        track.fail("moves no joint of the policy", found=_some(names), expected=_some(contract.joints))
+        track.fail("moves no joint of the policy", found=some(names, 40), expected=some(contract.joints, 40))
     if len(known) < len(contract.joints):
         held = [name for name in contract.joints if name not in names]
-        notes.append(f"{track.source} does not move {_some(held)}: held at the default pose in it")
+        notes.append(f"{track.source} does not move {some(held, 40)}: held at the default pose in it")
     if len(known) < len(names):
         out = [name for name in names if name not in contract.joints]
-        notes.append(f"{track.source} also moves {_some(out)}, which the policy does not have: left out")
+        notes.append(f"{track.source} also moves {some(out, 40)}, which the policy does not have: left out")
     columns = [contract.joints.index(name) for name in known], [names.index(name) for name in known]
     tables: list[Floats | None] = []
     for table, rest in ((track.joint_pos, contract.default_pos), (track.joint_vel, (0.0,) * len(contract.joints))):
@@ -172,12 +171,6 @@ def _joints(
         rows[:, columns[0]] = table[:, columns[1]]
         tables.append(rows)
     return tables[0], tables[1]
-
-
-def _some(names: Sequence[str]) -> str:
-    """Names for people, the first forty of them."""
-    listed = ", ".join(one_line(name) for name in names[:40])
-    return listed if len(names) <= 40 else f"{listed} and {len(names) - 40} more"
 
 
 def _anchor(track: Track, spec: MotionSpec, notes: list[str]) -> tuple[str, Floats | None, Floats | None]:
@@ -203,7 +196,7 @@ def _anchor(track: Track, spec: MotionSpec, notes: list[str]) -> tuple[str, Floa
         track.fail(
             "has another number of bodies than [motion] bodies names",
             found=f"{count}",
-            expected=f"{len(names)}: {_some(names)}",
+            expected=f"{len(names)}: {some(names, 40)}",
         )
     # The pose of one other body, as of the root in a CSV, leads to the anchor's by the kinematics of the robot.
     anchor = names[0] if len(names) == 1 else spec.anchor
@@ -211,7 +204,7 @@ def _anchor(track: Track, spec: MotionSpec, notes: list[str]) -> tuple[str, Floa
         track.fail(
             "has no pose of the policy's anchor",
             found=f"'{anchor}'" if anchor else "no [motion] anchor",
-            expected="one of its bodies " + _some(names),
+            expected="one of its bodies " + some(names, 40),
             hint="Correct [motion] anchor or bodies in policy.toml",
         )
     column = names.index(anchor)

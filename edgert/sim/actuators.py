@@ -9,8 +9,9 @@ from typing import Any, Final, Literal
 
 import mujoco
 import numpy as np
+import numpy.typing as npt
 
-from edgert.errors import RobotError
+from edgert.errors import RobotError, some
 
 Actuators = Literal["contract", "scene"]
 Drive = Literal["position", "velocity", "torque", "sum"]
@@ -227,7 +228,12 @@ def torque_limit(model: mujoco.MjModel, joint: int, actuator: int) -> float:
     return min(limits, default=float("inf"))
 
 
-def some(names: Sequence[str], limit: int = 6) -> str:
-    """The first few names, for a message."""
-    shown = ", ".join(names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+def span(values: Sequence[float] | npt.NDArray[Any], unit: str, digits: int = 6) -> str:
+    """From the least to the largest with their unit, for a message; of limits an infinite one is none."""
+    low, high = float(np.min(values)), float(np.max(values))
+    if not np.isfinite(low):
+        return "none"
+    if low == high:
+        return f"{low:.{digits}g} {unit}"
+    upper = f"…{high:.{digits}g} {unit}" if np.isfinite(high) else f" {unit} … none"
+    return f"{low:.{digits}g}{upper}"

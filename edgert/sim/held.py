@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import mujoco
 
-from edgert.sim.actuators import actuators_on, is_limited, some, supply, takes_positions
+from edgert.errors import some
+from edgert.sim.actuators import actuators_on, is_limited, span, supply, takes_positions
 
 HELD_HZ: Final = 10.0
 """Natural frequency of a joint that is held with assumed gains; it is critically damped."""
@@ -47,7 +48,8 @@ class Held:
         if self.assumed:
             lines.append(
                 f"held at the start pose, not driven by the policy: {some(self.assumed)}, with assumed gains: "
-                f"kp {_span(self.kp)} N·m/rad, kd {_span(self.kd)} N·m·s/rad. Name a joint in [joints] to set its own"
+                f"kp {span(self.kp, 'N·m/rad', 3)}, kd {span(self.kd, 'N·m·s/rad', 3)}. "
+                "Name a joint in [joints] to set its own"
             )
         if self.passive:
             lines.append(f"passive, as neither the policy nor the scene drives them: {some(self.passive)}")
@@ -111,8 +113,3 @@ def _robot_joints(spec: mujoco.MjSpec, joints: Sequence[str]) -> list[Any]:
         if any(joint.name in joints for joint in below):
             found += below
     return found
-
-
-def _span(values: Sequence[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:.3g}" if low == high else f"{low:.3g}…{high:.3g}"

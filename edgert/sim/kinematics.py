@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
-from edgert.errors import RobotError
-from edgert.sim.actuators import some
+from edgert.errors import RobotError, some
 from edgert.sim.protocol import Floats
 from edgert.sim.scene import Scene
 

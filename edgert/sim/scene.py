@@ -20,7 +20,7 @@ import mujoco
 import numpy as np
 
 from edgert.contract.formats import Body
-from edgert.errors import ContractError, IntegrityError, RobotError
+from edgert.errors import ContractError, IntegrityError, RobotError, some
 from edgert.files import regular_size
 from edgert.sim.actuators import (
     POSITIONS,
@@ -29,7 +29,7 @@ from edgert.sim.actuators import (
     actuators_on,
     check_enabled,
     check_own,
-    some,
+    span,
     supply,
     torque_limit,
 )
@@ -308,9 +308,9 @@ def drive_summary(scene: Scene, actuators: Actuators) -> str:
     own = actuators == "scene"
     source = "of the scene's own" if own else "with the contract's gains, in place of any of the scene's"
     return (
-        f"{_counted(scene)} actuators {source}: kp {_span(kp)} N·m/rad, kd {_span(kd)} N·m·s/rad; "
-        f"from the scene: armature {_span(model.dof_armature[rows])} kg·m², damping {_span(model.dof_damping[rows])} "
-        f"N·m·s/rad, friction {_span(model.dof_frictionloss[rows])} N·m, torque limit {_span(limits)} N·m"
+        f"{_counted(scene)} actuators {source}: kp {span(kp, 'N·m/rad')}, kd {span(kd, 'N·m·s/rad')}; from the scene: "
+        f"armature {span(model.dof_armature[rows], 'kg·m²')}, damping {span(model.dof_damping[rows], 'N·m·s/rad')}, "
+        f"friction {span(model.dof_frictionloss[rows], 'N·m')}, torque limit {span(limits, 'N·m')}"
     )
 
 
@@ -319,13 +319,6 @@ def _counted(scene: Scene) -> str:
     driven = [drive for drive, actuator in zip(scene.drives, scene.actuator_ids, strict=True) if actuator >= 0]
     names: dict[Drive, str] = {"sum": "summing"}
     return ", ".join(f"{driven.count(drive)} {names.get(drive, drive)}" for drive in dict.fromkeys(driven))
-
-
-def _span(values: Any) -> str:
-    low, high = float(np.min(values)), float(np.max(values))
-    if low == high:
-        return f"{low:g}" if np.isfinite(low) else "none"
-    return f"{low:g}…{high:g}" if np.isfinite(high) else f"{low:g}…none"
 
 
 def _joint_id(model: mujoco.MjModel, name: str) -> int:

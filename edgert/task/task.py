@@ -15,9 +15,8 @@ from edgert import assets
 from edgert.contract.document import check_schema, overlay, parse_contract
 from edgert.contract.motion import Motion
 from edgert.contract.spec import Contract, Range
-from edgert.errors import ContractError
+from edgert.errors import ContractError, some
 from edgert.files import files_in, is_path
-from edgert.sim.actuators import some
 from edgert.sim.drives import drives_of
 from edgert.sim.motion import extent, in_scene, start_of
 from edgert.sim.scene import MAX_DECIMATION, Scene, build, physics_steps

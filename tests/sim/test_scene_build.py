@@ -292,5 +292,5 @@ def test_the_drive_is_told_in_one_line(tmp_path: Path) -> None:
     assert drive_summary(scene, "contract") == (
         "2 position actuators with the contract's gains, in place of any of the scene's: kp 10…20 N·m/rad, "
         "kd 0.25…0.5 N·m·s/rad; from the scene: armature 0.01 kg·m², damping 0.1 N·m·s/rad, "
-        "friction 0…0.2 N·m, torque limit 4…none N·m"
+        "friction 0…0.2 N·m, torque limit 4 N·m … none"
     )
