@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gym_examples import Point, linear, register
 from support import failing_later_model, linear_model, quadruped_document, save
@@ -106,15 +107,15 @@ def test_a_scene_with_meshes_is_known_again_from_anywhere(tmp_path: Path, monkey
 def test_an_action_that_is_not_finite_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The policy gives no number after a while, in every world: that is the last action of each episode."""
     failing = save(failing_later_model(quadruped_document()), tmp_path / "later.onnx")
-    still = save(linear_model(document=quadruped_document()), tmp_path / "still.onnx")
+    endless = save(linear_model(bias=np.inf, document=quadruped_document()), tmp_path / "inf.onnx")
     folder = str(tmp_path / "r")
-    arguments = ["--num-envs", "2", "--seconds", "0.4", "--sim", "quadruped", "--record", folder]
+    arguments = ["--num-envs", "2", "--seconds", "0.3", "--sim", "quadruped", "--record", folder]
     assert run(["run", "rollouts", str(failing), *arguments]) == 3
     assert run(["episode", "replay", folder, "--json"]) == 0
     capsys.readouterr()
-    assert run(["episode", "replay", folder, "--policy", str(still), "--json"]) == 5
+    assert run(["episode", "replay", folder, "--policy", str(endless), "--json"]) == 5
     assert '"max_difference": null' in capsys.readouterr().out
-    assert run(["episode", "replay", folder, "--policy", str(still)]) == 5
+    assert run(["episode", "replay", folder, "--policy", str(endless)]) == 5
     assert "not finite" in capsys.readouterr().out
 
 
