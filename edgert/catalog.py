@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from edgert import assets
-from edgert.download import MAX_BYTES, check_url, fetch, is_sha256, sha256_of, sync_folder, writing
+from edgert.download import MAX_BYTES, check_url, fetch, is_sha256, sha256_of, writing
 from edgert.errors import EdgertError, IntegrityError, UnknownNameError, UnsupportedError
 from edgert.files import read_regular
 from edgert.tables import MAX_FILE_BYTES, Table, read_toml, show
+from edgert.writing import sync
 
 SCHEMA: Final = 1
 MODEL: Final = "policy.onnx"
@@ -166,13 +167,11 @@ def get(policy: RemotePolicy, *, progress: Progress, say: Callable[[str], None])
                 )
         with writing(staging):
             if policy.contract:
-                with (staging / CONTRACT).open("wb") as text:
-                    text.write(policy.contract)
-                    text.flush()
-                    os.fsync(text.fileno())
-            sync_folder(staging)
+                (staging / CONTRACT).write_bytes(policy.contract)
+                sync(staging / CONTRACT)
+            sync(staging)
             staging.rename(folder)
-            sync_folder(folder.parent)
+            sync(folder.parent)
     return True
 
 

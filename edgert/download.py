@@ -8,7 +8,6 @@ One writer a target: callers lock. What speaks HTTP is imported when it is used.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import urljoin, urlsplit
 
 from edgert.errors import EdgertError, IntegrityError, UnsupportedError
+from edgert.writing import put
 
 MAX_BYTES: Final = (1 << 31) - 1
 """Largest file that is fetched, bytes: an `.onnx` cannot be larger."""
@@ -99,7 +99,6 @@ def fetch(
             if not fits or (got.resumed and got.sha256 != sha256):
                 got.clear()
                 _receive(url, got, size_bytes, progress)
-        os.fsync(file.fileno())
         if got.sha256 != sha256:
             part.unlink()
             raise IntegrityError(
@@ -108,17 +107,7 @@ def fetch(
                 expected=f"sha256 {sha256}",
                 hint="Nothing of it was kept; ask its publisher which of the two is right",
             )
-        os.replace(part, target)
-        sync_folder(target.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        put(part, target)
 
 
 @contextmanager

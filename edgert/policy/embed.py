@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from edgert.policy.load import LoadedPolicy
 from edgert.policy.model import MAX_MODEL_BYTES
 from edgert.policy.protos import onnx_protos
 from edgert.tables import MAX_FILE_BYTES, read_json
+from edgert.writing import part_of, put
 
 _METADATA_FIELD: Final = 14
 """`metadata_props` of `ModelProto`."""
@@ -212,40 +212,13 @@ def _digest(path: Path) -> bytes:
 def _copy(source: Path, target: Path) -> None:
     """Copy a file to a place where nothing is, whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = _part(target)
-    try:
-        with part.open("xb") as file, source.open("rb") as data:
+    with part_of(target) as part:
+        with part.open("wb") as file, source.open("rb") as data:
             shutil.copyfileobj(data, file, _CHUNK)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(part, target)  # unlike a rename, never onto another file that has appeared meanwhile
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            part.rename(target)
-    finally:
-        part.unlink(missing_ok=True)
+        put(part, target, new=True)
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file in one step: whoever looks finds the old one or the new one."""
-    part = _part(path)
-    try:
-        with part.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _part(path: Path) -> Path:
-    """A name in the same folder that nobody has."""
-    return path.with_name(f".{secrets.token_hex(8)}.part")
+    with part_of(path) as part:
+        part.write_bytes(data)
+        put(part, path)

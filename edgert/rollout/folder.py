@@ -25,6 +25,7 @@ from edgert.errors import EdgertError, IntegrityError, UnsupportedError, importi
 from edgert.rollout.layout import LAYOUT, faults
 from edgert.rollout.sink import INDEX, Column, Rows
 from edgert.tables import MAX_FILE_BYTES, check_depth
+from edgert.writing import sync
 
 RECORDING_KEY: Final = b"edgert.recording"
 EVENTS_KEY: Final = b"edgert.episodes"
@@ -183,11 +184,7 @@ class FolderSink(Closes):
             os.fsync(self._file.fileno())
             if not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self.path)):
                 raise FileNotFoundError(errno.ENOENT, "another file has its name")
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync(self.path.parent)
         except OSError as error:
             raise _refused(self.path, error) from error
         finally:

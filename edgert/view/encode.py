@@ -6,18 +6,17 @@ A file appears under its name only when it is complete: it is written beside it,
 from __future__ import annotations
 
 import math
-import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 from edgert.errors import EdgertError, UnsupportedError, importing
 from edgert.view.render import Picture
+from edgert.writing import part_of, put
 
 if TYPE_CHECKING:
     from av.container import OutputContainer
@@ -104,32 +103,18 @@ def new_file(path: Path) -> Iterator[Path]:
     with _part(path) as part:
         yield part
         with writing(path):
-            _flush(part)
-            part.replace(path)
-            _flush(path.parent)
+            put(part, path)
 
 
 @contextmanager
 def _part(path: Path) -> Iterator[Path]:
-    part = path.with_name(f".edgert-{uuid4().hex}.part")
-    try:
+    with ExitStack() as stack:
         with writing(path):
             with suppress(FileNotFoundError):
                 if not stat.S_ISREG(path.stat().st_mode):
                     raise EdgertError(f"video {path} cannot be written", found="a folder or device of that name")
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+            part = stack.enter_context(part_of(path))
         yield part
-    finally:
-        with suppress(OSError, ValueError):  # ValueError: a NUL in the path
-            part.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
