@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from edgert.contract.spec import MODEL, Contract, InputSpec
 from edgert.errors import ContractError, EdgertError, UnsupportedError
-from edgert.policy.images import flat_shape, wrong_rank
-from edgert.policy.model import IMAGE_AXES, PolicyFile, numbers_of
+from edgert.policy.images import flat_shape, row_size, wrong_rank
+from edgert.policy.model import IMAGE_AXES, PolicyFile
 from edgert.policy.refusals import check_memory, check_operators
 
 Shape = tuple[int | str | None, ...]
@@ -108,7 +108,10 @@ def check_fit(contract: Contract, file: PolicyFile, networks: Mapping[str, Polic
     for network in contract.networks or (MODEL,):
         recurrent = network.recurrent if network.file else contract.recurrent
         theirs = networks[network.name] if network.file else file
-        _check_inputs(contract.inputs_of(network), recurrent, contract, theirs)
+        inputs = contract.inputs_of(network)
+        check_inputs(inputs, recurrent, contract, theirs)
+        if not any(spec.history > 1 for spec in inputs.values()):
+            check_memory(theirs)
     if not contract.networks:
         _check_action(contract, file)
 
@@ -139,10 +142,14 @@ def _check_action(contract: Contract, file: PolicyFile) -> None:
         )
 
 
-def _check_inputs(
+def check_inputs(
     inputs: Mapping[str, InputSpec], recurrent: Mapping[str, str], contract: Contract, file: PolicyFile
 ) -> None:
-    """The inputs and states of one network by their ONNX names."""
+    """Refuse inputs and states of one network, by their ONNX names, that are not those of its file.
+
+    Raises:
+        ContractError: a name or a size differs.
+    """
     if set(file.input_shapes) != {*inputs, *recurrent}:
         raise ContractError(
             f"the contract's inputs are not those of policy {file.path}",
@@ -156,9 +163,10 @@ def _check_inputs(
         )
     for name, spec in inputs.items():
         shape = file.input_shapes.get(name, ())
-        if flat_shape(shape, spec.image) is None:
+        flat = flat_shape(shape, spec.image)
+        if flat is None:
             raise wrong_rank(name, shape, spec.image, file.path)
-        size = numbers_of(shape)
+        size = row_size(flat)
         if size is not None and size != spec.dim:
             raise ContractError(
                 f"input '{name}' of policy {file.path} has another size than the contract's terms",
@@ -166,8 +174,6 @@ def _check_inputs(
                 expected=f"{size}, as the model takes",
                 hint=_stale(contract, (f"inputs.{name}.terms",), "Add, remove or resize terms in policy.toml"),
             )
-    if not any(spec.history > 1 for spec in inputs.values()):
-        check_memory(file)
 
 
 def _stale(contract: Contract, fields: tuple[str, ...], otherwise: str) -> str:

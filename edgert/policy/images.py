@@ -30,6 +30,13 @@ def flat_shape(shape: Shape, image: Image | None) -> Shape | None:
     return (prod(image),) if shape == image else None
 
 
+def row_size(shape: Shape) -> int | None:
+    """Numbers of one world that an input of a flat shape takes; None where the model leaves it open."""
+    if len(shape) == 0 or (len(shape) == 1 and not isinstance(shape[0], int)):
+        return 1
+    return shape[-1] if isinstance(shape[-1], int) else None
+
+
 def run_shape(shape: Shape, image: Image, rows: int) -> tuple[int, ...]:
     """What a run of so many rows has to have for an input of that shape, of three or four axes."""
     if len(shape) == 4:

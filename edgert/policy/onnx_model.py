@@ -19,7 +19,7 @@ import numpy.typing as npt
 from edgert.device.device import Device
 from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
 from edgert.errors import ContractError, DeviceError, IntegrityError
-from edgert.policy.images import Image, Shape, flat_shape, run_shape, wrong_rank
+from edgert.policy.images import Image, Shape, flat_shape, row_size, run_shape, wrong_rank
 from edgert.policy.model import PolicyFile
 from edgert.policy.refusals import check_operators, refused_by_runtime
 
@@ -136,10 +136,7 @@ class OnnxModel:
 
     def width(self, name: str) -> int | None:
         """Numbers of one world that an input takes; None where the model does not say."""
-        shape = self._rows_of(name)
-        if len(shape) == 0 or (len(shape) == 1 and not self._unbatched(shape)):
-            return 1
-        return shape[-1] if isinstance(shape[-1], int) else None
+        return row_size(self._rows_of(name))
 
     def run_shape(self, name: str, rows: int, size: int) -> tuple[int, ...]:
         """The shape of an input of one run."""

@@ -16,6 +16,7 @@ from edgert.contract.observe import whole_inputs
 from edgert.contract.spec import MODEL, Contract, InputSpec, NetworkSpec, output_place
 from edgert.device.device import Device, find_device
 from edgert.errors import ContractError, UnsupportedError
+from edgert.policy.fit import check_inputs
 from edgert.policy.links import Link, links_of
 from edgert.policy.load import LoadedPolicy
 from edgert.policy.load_motion import load_motion
@@ -256,9 +257,10 @@ def _open(
             expected="an input of the contract besides its states",
             hint="Name it as [inputs.<name>], or under inputs of its [[network]], in policy.toml",
         )
+    check_inputs(inputs, recurrent, contract, file)  # a contract that was not read beside the model may be another's
     images = {name: each.image for name, each in inputs.items() if each.image is not None}
     model = OnnxModel(file, device, images)
-    obs = model.arrays(_sizes(model, inputs, recurrent, file), nworld, whole_inputs(inputs))
+    obs = model.arrays({name: each.dim for name, each in inputs.items()}, nworld, whole_inputs(inputs))
     for name, array in obs.items():
         if array.dtype.kind == "i":
             _check_whole(name, inputs[name], array.dtype, file)
@@ -288,31 +290,6 @@ def _check_whole(name: str, spec: InputSpec, dtype: np.dtype[Any], file: PolicyF
                 expected=f"whole ones that leave {MAX_COUNT:,} ticks within {dtype}",
                 hint="Correct the term in policy.toml",
             )
-
-
-def _sizes(
-    model: OnnxModel, inputs: Mapping[str, InputSpec], recurrent: Mapping[str, str], file: PolicyFile
-) -> dict[str, int]:
-    """The contract's size of each input, where those are the model's inputs and sizes."""
-    if set(model.inputs) != {*inputs, *recurrent}:
-        raise ContractError(
-            f"the contract's inputs are not those of policy {file.path}",
-            found="contract: " + (", ".join((*inputs, *recurrent)) or "none"),
-            expected="the model's " + ", ".join(str(entry) for entry in model.inputs.values()),
-            hint="Name each ONNX input as [inputs.<name>] in policy.toml, and each state with its output in "
-            "[recurrent]",
-        )
-    for name, spec in inputs.items():
-        model.check_rank(name)
-        size = model.width(name)
-        if size is not None and size != spec.dim:
-            raise ContractError(
-                f"input '{name}' of policy {file.path} has another size than the contract's terms",
-                found=f"the contract has {spec.dim} = {spec.sizes()}",
-                expected=f"{size}, as the model takes",
-                hint="Add, remove or resize terms in policy.toml",
-            )
-    return {name: spec.dim for name, spec in inputs.items()}
 
 
 def _action(
