@@ -11,7 +11,8 @@ from typing import Any
 
 from support import QUADRUPED
 
-from edgert.task.task import Randomisation, Task, parse_task
+from edgert.task.sampling import Randomisation
+from edgert.task.task import Task, parse_task
 
 FILE = QUADRUPED.scene.parent / "task.toml"
 _DOCUMENT = tomllib.loads(FILE.read_text(encoding="utf-8"))

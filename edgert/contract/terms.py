@@ -8,7 +8,7 @@ Plug-ins add a `Term` under the entry-point group `edgert.terms`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgert.contract.action import ActionMap
@@ -172,13 +172,13 @@ def _base_height(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     return inputs.state.base_pos[:, 2:3]  # type: ignore[index]
 
 
-def _ordered(quat: Array, term: ObservationTerm, xp: Any) -> Array:
+def ordered(quat: Array, term: ObservationTerm, xp: Any) -> Array:
     """A quaternion wxyz (nworld, 4) in the order that the term wants."""
     return quat if term.order == "wxyz" else xp.concat((quat[:, 1:], quat[:, :1]), axis=1)
 
 
 def _base_quat(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
-    return _ordered(inputs.state.base_quat, term, xp)
+    return ordered(inputs.state.base_quat, term, xp)
 
 
 def _base_euler(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
@@ -240,21 +240,6 @@ def _phase(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     return xp.concat((xp.sin(angles), xp.cos(angles)), axis=1)
 
 
-def _sensor(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
-    parts = [inputs.state.sensors[name] for name in term.sensors]
-    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
-
-
-def _imu_quat(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
-    parts = [_ordered(inputs.state.sensors[name], term, xp) for name in term.sensors]
-    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
-
-
-def _foot_contact(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
-    force = _sensor(inputs, term, xp)
-    return xp.astype(force > term.threshold, force.dtype)
-
-
 def is_still(command: Array, gait: PhaseSpec, xp: Any) -> Array:
     """Where the command is so small that the gait is held, (nworld,) bool."""
     return xp.sqrt(xp.sum(command * command, axis=1)) < gait.still_below
@@ -274,18 +259,6 @@ def advance_phase(phase: Array, command: Array, gait: PhaseSpec, dt_s: float, xp
 
 def _joints(sizes: TermSizes, sensors: tuple[str, ...]) -> int:
     return sizes.njoint
-
-
-def _handed_on(sensor: str, sensor_dim: int, unit: str) -> Term:
-    """A term that hands on the numbers of sensors, by default of the one of its own name."""
-    return Term(
-        function=_sensor,
-        dim=lambda sizes, sensors: sensor_dim * len(sensors),
-        sensors=(sensor,),
-        sensor_dim=sensor_dim,
-        parameters=("sensors",),
-        unit=unit,
-    )
 
 
 BASE_LIN_VEL = Term(
@@ -340,18 +313,6 @@ PHASE = Term(function=_phase, dim=lambda sizes, sensors: 2 * sizes.nphase, lacks
 CONSTANT = Term(function=_constant, dim=None, parameters=("value",))
 NETWORK_OUTPUT = Term(function=_network_output, dim=None, parameters=("of", "previous"), unit="of a network")
 STEP_COUNT = Term(function=_step_count, dim=lambda sizes, sensors: 1, integer=True, unit="control ticks")
-IMU_ANG_VEL = _handed_on("imu_ang_vel", 3, "rad/s")
-IMU_LIN_ACC = _handed_on("imu_lin_acc", 3, "m/s²")
-IMU_QUAT = replace(_handed_on("imu_quat", 4, "body to world"), function=_imu_quat, parameters=("sensors", "order"))
-EE_POS = _handed_on("ee_pos", 3, "m")
-FOOT_CONTACT = Term(
-    function=_foot_contact,
-    dim=lambda sizes, sensors: len(sensors),
-    sensor_dim=1,
-    parameters=("sensors", "threshold"),
-    unit="1 where the force is above the threshold in N",
-)
-
 _NAMES = (
     "base_lin_vel",
     "base_ang_vel",
@@ -369,14 +330,9 @@ _NAMES = (
     "last_action",
     "command",
     "goal_pos",
-    "ee_pos",
     "sin_phase",
     "cos_phase",
     "phase",
-    "imu_ang_vel",
-    "imu_lin_acc",
-    "imu_quat",
-    "foot_contact",
     "constant",
     "network_output",
     "step_count",
@@ -390,10 +346,12 @@ _MOTION_NAMES = (
     "motion_anchor_pos_b",
     "motion_anchor_ori_b",
 )
+_SENSOR_NAMES = ("ee_pos", "imu_ang_vel", "imu_lin_acc", "imu_quat", "foot_contact")
 TERMS = Registry(
     "edgert.terms",
     "observation term",
     {name: f"edgert.contract.terms:{name.upper()}" for name in _NAMES}
+    | {name: f"edgert.contract.sensor_terms:{name.upper()}" for name in _SENSOR_NAMES}
     | {name: f"edgert.contract.motion_terms:{name.upper()}" for name in _MOTION_NAMES}
     | {name: f"edgert.contract.sense_terms:{name.upper()}" for name in ("height_scan", "camera")},
 )

@@ -12,7 +12,8 @@ from edgert.errors import ContractError, RobotError, UnsupportedError
 from edgert.sim.batch import check_count
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.commands import asked
-from edgert.task.task import Randomisation, Task
+from edgert.task.sampling import Randomisation
+from edgert.task.task import Task
 from edgert.task.trials import FRICTION, GAINS, MAX_PUSH_M_S
 
 MAX_WORLDS: Final = 1_000_000

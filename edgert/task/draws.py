@@ -15,7 +15,7 @@ import numpy as np
 
 from edgert.sim.protocol import Floats, Mask
 from edgert.sim.scene import Scene
-from edgert.task.task import CommandSampling, GoalSampling, PerJoint, ResetRanges
+from edgert.task.sampling import CommandSampling, GoalSampling, PerJoint, ResetRanges
 
 _NOISE_BLOCK = 32
 """Steps of observation noise drawn at once for one world."""

@@ -9,7 +9,8 @@ from edgert.errors import ContractError
 from edgert.sim.protocol import Floats, Mask, Sim
 from edgert.sim.scene import Scene
 from edgert.task.draws import ResetDraws, within
-from edgert.task.task import Randomisation, Task
+from edgert.task.sampling import Randomisation
+from edgert.task.task import Task
 
 
 def needs_model_fields(randomise: Randomisation) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from edgert.closing import Closes
 from edgert.contract.motion import Motion, MotionPlayer, check_motion, tracked_bodies
 from edgert.contract.observe import check_state, make_term_inputs
 from edgert.contract.senses import senses_of
-from edgert.contract.spec import Contract
 from edgert.contract.terms import advance_phase, gravity_in_body, rotate_to_body
 from edgert.errors import ContractError, RobotError
 from edgert.sim.batch import MAX_WORLDS, BatchSim, check_count, check_memory, world_bytes
@@ -29,12 +28,14 @@ from edgert.sim.scene import Scene, build
 from edgert.sim.senses import sense_bytes
 from edgert.tables import MAX_MAGNITUDE
 from edgert.task.actuation import Actuation
+from edgert.task.commands import fixed_command
 from edgert.task.draws import Generators, ResetDraws, around, draw_bytes, draw_commands, spread
 from edgert.task.observing import Observation, Observations, noise_scale, observation_bytes
 from edgert.task.randomise import Randomiser, needs_model_fields, randomised
-from edgert.task.rewards import RewardInputs, RewardTerm, fallen, goal_distance
-from edgert.task.success import GOAL_TERMS, SuccessRule
-from edgert.task.task import CommandSampling, Randomisation, Task, check_rate
+from edgert.task.rewards import RewardInputs, fallen, goal_distance
+from edgert.task.sampling import CommandSampling, Randomisation
+from edgert.task.scoring import check_terms
+from edgert.task.task import Task, check_rate
 
 
 class Worlds(Closes):
@@ -85,7 +86,7 @@ class Worlds(Closes):
         self._player = None if self.motion is None else MotionPlayer(self.motion, self.body.state, nworld)
         self._start = None if self.motion is None else start_of(self.scene, self.motion, contract.default_pos)
         check_state(contract, self.body.state, f"scene {task.scene.name}")
-        self._fixed_command = None if command is None else _fixed(command, task)
+        self._fixed_command = None if command is None else fixed_command(command, task)
 
         nact = len(contract.action.joints)
         self.action = np.zeros((nworld, nact))
@@ -126,7 +127,7 @@ class Worlds(Closes):
         self._dt = contract.period_s
         self._rewarded = self._reward_inputs()
         self._weights = [term.weight * self._dt for term in task.rewards]
-        _check_terms(task, self._rewarded)
+        check_terms(task, self._rewarded)
 
     def observe_in(self, types: Mapping[str, np.dtype[Any]]) -> None:
         """Let observations have the types of a network's inputs instead of float32; to be called before a reset."""
@@ -361,62 +362,8 @@ def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
     return scene
 
 
-def _fixed(command: Sequence[float], task: Task) -> Floats:
-    try:
-        values = np.asarray(command, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        values = np.zeros(0)
-    if task.contract.command is None:
-        raise ContractError(f"task '{task.name}' takes no command", found=command, hint="Leave it out")
-    if values.shape != (3,) or not (np.abs(values) <= MAX_MAGNITUDE).all():
-        names = ", ".join(key.split("_")[0] for key in task.contract.command.keys)
-        raise ContractError("the fixed command is wrong", found=command, expected=f"three finite numbers: {names}")
-    return values
-
-
 def _check_size(nworld: int, scene: Scene, task: Task, randomise: Randomisation, noise: Floats) -> None:
     """Refuse more worlds than the memory holds."""
     check_count("worlds", nworld, 1, MAX_WORLDS)
     seen = observation_bytes(task.contract) + sum(sense_bytes(sense) for sense in senses_of(task.contract))
     check_memory(nworld, world_bytes(scene.model, needs_model_fields(randomise)) + draw_bytes(noise) + seen)
-
-
-def _check_terms(task: Task, inputs: RewardInputs) -> None:
-    """Refuse rewards and a criterion of success that this scene cannot feed, by computing each once."""
-    command = task.contract.command
-    terms: list[tuple[str, RewardTerm | SuccessRule]] = [("reward", term) for term in task.rewards]
-    for kind, term in [*terms, *([("criterion", task.success)] if task.success is not None else [])]:
-        if term.name in GOAL_TERMS and (command is None or command.kind != "position"):
-            raise ContractError(
-                f"{kind} '{term.name}' of task '{task.name}' measures the distance from a commanded position",
-                found="no command" if command is None else f"{command.kind} commands",
-                expected='[contract.command] kind = "position"',
-            )
-        missing = [name for name in term.parameters.get("sensors", ()) if name not in inputs.state.sensors]
-        if missing:
-            raise ContractError(
-                f"{kind} '{term.name}' of task '{task.name}' reads a sensor that scene {task.scene} does not have",
-                found=", ".join(missing),
-                expected="one of " + (", ".join(sorted(inputs.state.sensors)) or "none"),
-            )
-        try:
-            value = np.asarray(term.function(inputs, term.parameters, np))
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise ContractError(
-                f"{kind} '{term.name}' of task '{task.name}' cannot be computed for scene {task.scene}",
-                found=_absent(task.contract, inputs) if "NoneType" in str(error) else error,
-                hint="It may need a floating base, a [contract.phase], or a sensor with more numbers; a policy of "
-                "another robot needs the scene of that, with --sim",
-            ) from error
-        if value.shape != inputs.joint_error.shape[:1]:
-            raise ContractError(
-                f"{kind} '{term.name}' of task '{task.name}' gives no single number for each world",
-                found=f"shape {value.shape}",
-                expected=f"shape {inputs.joint_error.shape[:1]}",
-            )
-
-
-def _absent(contract: Contract, inputs: RewardInputs) -> str:
-    """What terms may read and this task does not have."""
-    has = {"floating base": inputs.velocity, "command": contract.command, "gait clock in the contract": contract.phase}
-    return ", ".join(f"no {name}" for name, value in has.items() if value is None)

@@ -17,7 +17,7 @@ from edgert.errors import EdgertError
 from edgert.rollout import RolloutOptions, RolloutSession, open_rollouts
 from edgert.rollout.options import described, overridden
 from edgert.runtime import RunOptions, open_session
-from edgert.task.task import Randomisation
+from edgert.task.sampling import Randomisation
 
 QUADRUPED = TASKS["quadruped"]
 

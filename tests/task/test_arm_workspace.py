@@ -6,7 +6,8 @@ import mujoco
 import numpy as np
 
 from edgert.task.draws import draw_commands
-from edgert.task.task import GoalSampling, load_task
+from edgert.task.sampling import GoalSampling
+from edgert.task.task import load_task
 
 CELL_M = 0.05
 SAMPLES = 200_000

@@ -15,7 +15,8 @@ from task_examples import only
 
 from edgert.errors import ContractError
 from edgert.task.draws import draw_commands
-from edgert.task.task import GoalSampling, ResetRanges, Task, load_task
+from edgert.task.sampling import GoalSampling, ResetRanges
+from edgert.task.task import Task, load_task
 from edgert.task.worlds import Worlds
 
 ARM, CARTPOLE = TASKS["arm_reach"], TASKS["cartpole"]

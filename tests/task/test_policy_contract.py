@@ -16,7 +16,8 @@ from support import QUADRUPED
 from edgert.contract.document import parse_contract
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError, RobotError
-from edgert.task.task import FallTermination, Randomisation, ResetRanges, fall_below, load_task, scene_task
+from edgert.task.sampling import Randomisation, ResetRanges
+from edgert.task.task import FallTermination, fall_below, load_task, scene_task
 from edgert.task.worlds import Worlds, build_scene
 
 

@@ -12,7 +12,8 @@ from task_examples import FILE, GONE, changed, document, leg_document, parse, wr
 
 from edgert.errors import ContractError, EdgertError, UnknownNameError
 from edgert.task.rewards import REWARDS
-from edgert.task.task import Randomisation, ResetRanges, load_task
+from edgert.task.sampling import Randomisation, ResetRanges
+from edgert.task.task import load_task
 
 QUADRUPED_DOCUMENT = document()
 

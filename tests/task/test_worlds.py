@@ -12,7 +12,8 @@ from task_examples import only
 
 from edgert.sim.scene import sensor_slices
 from edgert.task.draws import Generators, draw_commands
-from edgert.task.task import CommandSampling, FallTermination, ResetRanges, Task
+from edgert.task.sampling import CommandSampling, ResetRanges
+from edgert.task.task import FallTermination, Task
 from edgert.task.worlds import Worlds
 
 CONTRACT = QUADRUPED.contract
