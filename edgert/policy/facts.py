@@ -55,6 +55,7 @@ class Facts:
         sources: the documents that it was read from.
         notes: how the format was recognised, and what had to be assumed, one line each.
         sidecar: where the user would write what is missing.
+        given: whether the user named that file.
         reasons: dotted field that nobody states to why, where that is known.
         networks: the further networks that it names.
         broken: why others that it names cannot be read.
@@ -67,6 +68,7 @@ class Facts:
     sources: tuple[str, ...]
     notes: tuple[str, ...]
     sidecar: Path
+    given: bool
     reasons: Mapping[str, str]
     networks: Mapping[str, PolicyFile]
     broken: tuple[IntegrityError, ...] = ()
@@ -92,6 +94,8 @@ class Facts:
             missing,
             path=self.file.path,
             sidecar=self.sidecar,
+            given=self.given,
+            anything=bool(self.sources),
             found="; ".join((found if self.sources else nothing, *unread)),
         )
 
@@ -193,6 +197,7 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
         sources=tuple(sources),
         notes=tuple(notes),
         sidecar=sidecar,
+        given=contract_path is not None,
         reasons=reasons,
         networks=networks,
         broken=broken,

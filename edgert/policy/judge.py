@@ -36,6 +36,16 @@ _JOINT_FACTS: Final = {
     "kp": "N·m/rad",
     "kd": "N·m·s/rad",
 }
+_EXAMPLES: Final = {
+    "joints.names": '["hip", "knee"]',
+    "joints.default_pos": "[0.9, -1.8]",
+    "joints.kp": "35.0",
+    "joints.kd": "0.5",
+    "command.kind": '"twist"',
+    "phase.hz": "1.5",
+    "motion.file": '"dance.npz"',
+}
+"""How a fact is written in policy.toml."""
 _SECTIONS: Final = {
     "command.kind": ("command", "goal_pos"),
     "phase.hz": ("phase", "sin_phase", "cos_phase"),
@@ -65,13 +75,28 @@ class MissingFactsError(ContractError):
 
     line_chars = 4_000
 
-    def __init__(self, missing: tuple[Missing, ...], *, path: Path, sidecar: Path, found: str) -> None:
+    def __init__(
+        self, missing: tuple[Missing, ...], *, path: Path, sidecar: Path, given: bool, found: str, anything: bool
+    ) -> None:
+        """See the class.
+
+        Args:
+            missing: what is not said.
+            path: the model.
+            sidecar: where to write it.
+            given: whether the user named that file.
+            found: what is known, for the message.
+            anything: whether that is anything at all.
+        """
         self.missing = missing
+        count = f"{len(missing)} fact{'s' if len(missing) > 1 else ''}"
+        examples = (f", such as {each.field} = {_EXAMPLES[each.field]}" for each in missing if each.field in _EXAMPLES)
         super().__init__(
-            f"policy {path} does not say what its numbers mean",
+            f"policy {path} lacks {count}" if anything else f"policy {path} does not say what its numbers mean",
             found=found,
             expected=", ".join(map(str, missing)),
-            hint=f"Write that into {sidecar}, or into a file for --contract; docs/policy-toml.md shows how",
+            hint=f"Write that into {sidecar}{'' if given else ', or into a file for --contract'}"
+            f"{next(examples, '')}; docs/policy-toml.md shows how",
         )
 
 

@@ -65,7 +65,8 @@ def test_every_missing_fact_is_listed_at_once(tmp_path: Path) -> None:
         "joints.default_pos (the default pose, rad), joints.kp (N·m/rad), joints.kd (N·m·s/rad), "
         "inputs.obs.terms (what its 50 numbers are, in their order), "
         'inputs."obj.leg.pos".terms (what its 7 numbers are, in their order), action.output (which of actions, value). '
-        f"Write that into {tmp_path / 'policy.toml'}, or into a file for --contract; docs/policy-toml.md shows how"
+        f"Write that into {tmp_path / 'policy.toml'}, or into a file for --contract, such as joints.names = "
+        '["hip", "knee"]; docs/policy-toml.md shows how'
     )
 
 
@@ -76,13 +77,19 @@ def test_what_is_known_is_told_with_its_source(tmp_path: Path, trainer: Trainer)
     error = missing(path, contract_path=tmp_path / "mine.toml")
     assert [fact.field for fact in error.missing] == ["joints.default_pos", "inputs.obs.terms"]
     assert error.found == "3 facts from theirs.yaml, 1 fact from user (mine.toml)"
-    assert "Write that into " + str(tmp_path / "mine.toml") in error.hint
+    assert str(error).startswith(f"policy {path} lacks 2 facts: found 3 facts from theirs.yaml, ")
+    assert error.hint == (
+        f"Write that into {tmp_path / 'mine.toml'}, such as joints.default_pos = [0.9, -1.8]; docs/policy-toml.md "
+        "shows how"
+    )
 
 
 def test_a_reason_of_the_format_is_told(tmp_path: Path, trainer: Trainer) -> None:
     trainer.document = {"joints": {"names": ["a", "b"], "default_pos": 0.0, "kd": 1.0}}
     trainer.reasons = {"joints.kp": "0 for every joint", "joints.kd": "which is there"}
     error = missing(save(linear_model(dim=4, nact=2), tmp_path / "policy.onnx"))
+    assert error.what.endswith("lacks 2 facts")
+    assert "or into a file for --contract, such as joints.kp = 35.0;" in error.hint
     assert error.expected == (
         "joints.kp (N·m/rad; 0 for every joint), inputs.obs.terms (what its 4 numbers are, in their order)"
     )

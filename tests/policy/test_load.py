@@ -60,7 +60,8 @@ def test_a_policy_without_a_contract_says_what_to_write(tmp_path: Path) -> None:
         "joints.default_pos (the default pose, rad), joints.kp (N·m/rad), joints.kd (N·m·s/rad), "
         "inputs.obs.terms (what its 50 numbers are, in their order; rsl_rl exports state nothing: its normaliser is "
         "inside the network, all else in the trainer's configuration). "
-        f"Write that into {tmp_path / 'policy.toml'}, or into a file for --contract; docs/policy-toml.md shows how"
+        f"Write that into {tmp_path / 'policy.toml'}, or into a file for --contract, such as joints.names = "
+        '["hip", "knee"]; docs/policy-toml.md shows how'
     )
 
 
