@@ -131,6 +131,8 @@ def _figure(figure: dict[str, Any] | None, form: str, unit: str = "") -> str:
 def _rate(count: int, rate: dict[str, Any] | None) -> str:
     if rate is None:
         return "no episode ended"
+    if rate["ci95"] is None:
+        return f"{count} ({100 * rate['mean']:.1f} %)"
     low, high = rate["ci95"]
     return f"{count} ({100 * rate['mean']:.1f} %, 95 % interval {100 * low:.1f} … {100 * high:.1f} %)"
 

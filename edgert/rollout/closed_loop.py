@@ -37,6 +37,7 @@ from edgert.rollout.options import (
 )
 from edgert.rollout.provenance import recording_header
 from edgert.rollout.sink import Column, Sink
+from edgert.rollout.statistics import without_intervals
 from edgert.rollout.tally import EpisodeResult, Stretch, Tally, outcomes, tracking
 from edgert.sim.protocol import Mask
 from edgert.sim.scene import drive_summary
@@ -126,6 +127,10 @@ class RolloutSession(Closes):
         """The run as one JSON object; keys are promises, see docs/json.md."""
         contract, n = self.task.contract, self.worlds.nworld
         seconds = result.steps * contract.period_s
+        figures = {
+            **outcomes(result.episodes, cut_off=result.cut_off, judged=self.task.success is not None),
+            "tracking": None if contract.command is None else tracking(result.stretches, contract.command.keys),
+        }
         report = {
             **self.header(),
             "seconds": seconds,
@@ -133,8 +138,7 @@ class RolloutSession(Closes):
             "steps_per_s": n * result.steps / result.wall_s if result.wall_s > 0.0 else 0.0,
             "real_time_factor": n * seconds / result.wall_s if result.wall_s > 0.0 else 0.0,
             "outcome": result.outcome,
-            **outcomes(result.episodes, cut_off=result.cut_off, judged=self.task.success is not None),
-            "tracking": None if contract.command is None else tracking(result.stretches, contract.command.keys),
+            **(without_intervals(figures) if all_alike(self.task, self.command) else figures),
             "notes": self.notes,
         }
         motion = self.worlds.motion

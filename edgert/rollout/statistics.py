@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +40,12 @@ def summary(values: Sequence[float] | npt.NDArray[Any]) -> dict[str, float | Non
 def half_width(std: float, n: int) -> float:
     """Half the width of the 95 % confidence interval of the mean of n > 1 values of that deviation (n - 1)."""
     return student_t(n - 1) * std / math.sqrt(n)
+
+
+def without_intervals(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures, nested ones too, without their confidence: of samples that are all the same one it says nothing."""
+    result = {name: without_intervals(each) if isinstance(each, Mapping) else each for name, each in figures.items()}
+    return result | ({"ci95": None} if "ci95" in result else {})
 
 
 def rate(count: int, total: int) -> dict[str, Any] | None:

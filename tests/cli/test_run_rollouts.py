@@ -172,6 +172,8 @@ def test_a_bare_scene(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert "the scene draws no commands: every world is asked for 0.5, 0, 0" in err
     assert re.search(r"return +none\n", out)
+    assert re.search(r"falls +0 \(0\.0 %\)\n", out)  # one sample, whatever the number of worlds
+    assert "±" not in out
 
 
 def test_every_world_is_recorded(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -320,6 +320,8 @@ def test_a_bare_scene_has_neither_rewards_nor_randomisation(tmp_path: Path) -> N
     assert report["randomise"] == {}
     assert report["tracking"] is None
     assert report["falls"] == report["episodes"] > 0  # a body on one leg
+    assert report["fall_rate"] == {"mean": 1.0, "ci95": None}  # of one sample, however many worlds
+    assert report["episode_length"]["ci95"] is None
     assert "reward" not in run.memory.blocks[0]
     assert run.session.notes[-1] == (
         "warning: nothing differs between the worlds: they are one sample, whatever their number; --pushes, "
