@@ -144,8 +144,11 @@ def say(text: str) -> None:
 
 
 def flagged(text: str) -> str:
-    """A message of the library with its options as they are typed here: option 'motion_loop' is --motion-loop."""
-    return re.sub(r"option '([a-z_]+)'", lambda match: "--" + match[1].replace("_", "-"), text)
+    """A message of the library with its options as they are typed here: option 'motion_loop' is --motion-loop.
+
+    What is no option, such as a key of edgert.toml, is left as it is.
+    """
+    return re.sub(r"(?<!no )option '([a-z_]+)'", lambda match: "--" + match[1].replace("_", "-"), text)
 
 
 @contextmanager

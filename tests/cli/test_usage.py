@@ -69,4 +69,16 @@ def test_a_run_tells_whether_it_met_the_tasks_criterion(
 
 def test_options_that_the_library_names_are_said_as_they_are_typed() -> None:
     assert flagged("found two. Choose with option 'motion_loop'") == "found two. Choose with --motion-loop"
-    assert flagged("one such option 'or other'") == "one such option 'or other'"
+    assert flagged("edgert demo has no option 'seed'") == "edgert demo has no option 'seed'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["policy", "--command", "0.5", "0", "--no-real-time"], "three numbers are wanted, VX VY WZ"),
+        (["rollouts", "--mass", "1", "--json"], "two numbers are wanted, LOW HIGH"),
+    ],
+)
+def test_too_few_numbers_are_told_as_that(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:
+    assert run(["run", *arguments]) == 2
+    assert f"{text}, and '{arguments[-1]}' is none" in capsys.readouterr().err
