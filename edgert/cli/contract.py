@@ -46,13 +46,13 @@ def details(contract: Contract, noise: Mapping[str, float] | None = None) -> Ite
         first = ", newest first" if spec.newest == "first" else ""
         ticks = f", the latest {spec.history} ticks {spec.layout} by {spec.layout}{first}" if spec.history > 1 else ""
         yield "\n" + plain(f"input {name}: {spec.dim} numbers{ticks}, each clip(raw × scale + offset)")
-        yield _terms(spec, noise)
+        yield _terms(spec, contract, noise)
     start = "position + " if contract.action.relative else ""
     yield f"\njoints; target = {start}offset + scale × action (slides in m and N instead of rad and N·m)"
     yield _joints(contract)
 
 
-def _terms(spec: InputSpec, noise: Mapping[str, float] | None) -> Table:
+def _terms(spec: InputSpec, contract: Contract, noise: Mapping[str, float] | None) -> Table:
     headers = ["from", "term", "dim", "scale", "offset", "clip"]
     first, rows = 0, []
     for term in spec.terms:
@@ -60,15 +60,17 @@ def _terms(spec: InputSpec, noise: Mapping[str, float] | None) -> Table:
         row = [str(first), term.name, str(term.dim), value_text(term.scale), value_text(term.offset), clip]
         if noise is not None:
             row.append(f"± {noise[term.name]:g}" if term.name in noise else "–")
-        rows.append([*row, _further(term)])
+        rows.append([*row, _further(term, contract)])
         first += term.dim * (term.history if spec.layout == "term" else 1)
     return listing([*headers, *(["noise"] if noise is not None else []), "raw number"], rows)
 
 
-def _further(term: ObservationTerm) -> str:
+def _further(term: ObservationTerm, contract: Contract) -> str:
     """Unit, frame and reference point of a term where they matter, and every other field that is set."""
     kind = load_term(term.name)
-    said = [kind.unit] if kind.unit else []
+    twist = contract.command is not None and contract.command.kind == "twist"
+    unit = ("m/s, m/s, rad/s" if twist else "m") if term.name == "command" else kind.unit
+    said = [unit] if unit else []
     for field in fields(term):
         value = getattr(term, field.name)
         counts = field.name in kind.parameters if field.name in ("frame", "point") else value != field.default

@@ -12,6 +12,7 @@ import click
 from edgert.cli.live import LiveLine, Progress
 from edgert.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED, EXIT_SAFETY, HELP_NAMES, say, write
 from edgert.cli.running import (
+    Numbers,
     check_mujoco,
     command_option,
     contract_option,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 _RANDOMISED = ("pushes", "friction", "mass", "gains", "delay")
 
 
-def _range(name: str, unit: str, what: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    return click.option(f"--{name}", type=float, nargs=2, metavar=f"LOW HIGH{unit}", help=what)
+def _range(name: str, what: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    return click.option(f"--{name}", type=Numbers(), nargs=2, metavar="LOW HIGH", help=what)
 
 
 @click.command(context_settings=HELP_NAMES)
@@ -52,11 +53,13 @@ def _range(name: str, unit: str, what: str) -> Callable[[Callable[..., int]], Ca
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the first world.")
 @click.option("--device", default="cpu", show_default=True, help="Chip that runs the network.")
 @click.option("--randomise/--no-randomise", default=True, show_default=True, help="Draw the task's randomisation.")
-@click.option("--pushes", type=float, nargs=2, metavar="SPEED EVERY", help="Pushes of m/s in any direction, every s.")
-@_range("friction", "", "Sliding friction of the geoms that the task randomises, or of all.")
-@_range("mass", "[kg]", "Mass added to the body that the task randomises, or to the base.")
-@_range("gains", "", "Factor of kp and kd of each joint.")
-@_range("delay", "[s]", "Delay of the actuators.")
+@click.option(
+    "--pushes", type=Numbers(), nargs=2, metavar="SPEED EVERY", help="Pushes of m/s in any direction, every s."
+)
+@_range("friction", "Sliding friction of the geoms that the task randomises, or of all.")
+@_range("mass", "Mass in kg added to the body that the task randomises, or to the base.")
+@_range("gains", "Factor of kp and kd of each joint.")
+@_range("delay", "Delay of the actuators in s.")
 @motion_loop_option
 @click.option("--trials", is_flag=True, help="Measure the task's own trials and judge them; exit 5 if a bar is missed.")
 @record_option

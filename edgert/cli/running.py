@@ -35,6 +35,20 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Numbers(click.types.FloatParamType):
+    """One of several numbers of an option; a refusal says how many there have to be."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See `click.ParamType.convert`."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            if param is None:
+                raise
+            count = {2: "two", 3: "three"}[param.nargs]
+            self.fail(f"{count} numbers are wanted, {param.metavar}, and '{value}' is none", param, ctx)
+
+
 model_argument = click.argument("model", default="quadruped", shell_complete=complete_models)
 sim_option = click.option(
     "--sim",
@@ -53,7 +67,7 @@ format_option = click.option(
 )
 command_option = click.option(
     "--command",
-    type=float,
+    type=Numbers(),
     nargs=3,
     metavar="VX VY WZ",
     help="m/s forward, m/s to the left, rad/s anticlockwise; or X Y Z of a goal, m.  [default: 0.5 0 0, or the middle "

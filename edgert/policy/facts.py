@@ -39,6 +39,8 @@ _FROM_MODEL: Final = "model: "
 """How the sources begin that are the model's own names."""
 _ACTIONS: Final = ("actions", "action", "continuous_actions")
 """How the trainers whose formats are known call the output that is the action."""
+_FOREIGN: Final = (".yaml", ".yml", ".json")
+"""How names of files end that trainers write, and that people take for a contract."""
 _UNUSED: Final = "not used: "
 """How notes begin on files that could not be read."""
 
@@ -172,6 +174,13 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
                 document = _with_output(document, given, provenance)
             reasons = reading.reasons
     sidecar = contract_path or path.parent / OWN
+    if contract_path is not None and contract_path.suffix.lower() in _FOREIGN:
+        raise ContractError(
+            f"contract file {contract_path} is not in edgert's own format",
+            found=f"a {contract_path.suffix} file",
+            expected=f"a {OWN}",
+            hint="Leave it out: what a trainer left beside the model, such as deploy.yaml, is found by itself",
+        )
     overrides: tuple[str, ...] = ()
     if contract_path is not None or os.path.lexists(sidecar):
         source = f"{'user' if contract_path is not None else 'sidecar'} ({sidecar.name})"

@@ -27,7 +27,8 @@ def meaning(contract: Contract) -> list[str]:
     kinds = "joint" if action.positions_only else "position, velocity and torque"
     outputs = " + ".join((" and ".join(action.outputs), *action.added))
     assumed = " (not given)" if contract.provenance.get("action.scale") == "default" else ""
-    lines.append(f"output {outputs}: {len(action.joints)} {kinds} targets = {start}offset + {scale}{assumed} × action")
+    count = f"{len(action.joints)} {kinds} target{'s' if len(action.joints) > 1 else ''}"
+    lines.append(f"output {outputs}: {count} = {start}offset + {scale}{assumed} × action")
     if contract.recurrent:
         states = ", ".join(f"{state} from {output}" for state, output in contract.recurrent.items())
         lines.append(f"memory {states}, 0 at the beginning of an episode")

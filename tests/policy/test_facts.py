@@ -260,3 +260,13 @@ def test_an_output_called_actions_is_the_action_of_a_known_trainer(tmp_path: Pat
     loaded = load_policy(save(linear_model(change=further), tmp_path / "policy.onnx"))
     assert loaded.contract.action.outputs == ("actions",)
     assert loaded.contract.provenance["action.output"] == "model: the name of its output"
+
+
+def test_a_file_of_a_trainer_is_no_contract(tmp_path: Path) -> None:
+    path = save(linear_model(), tmp_path / "policy.onnx")
+    with pytest.raises(ContractError) as caught:
+        load_policy(path, tmp_path / "deploy.yaml")
+    assert str(caught.value) == (
+        f"contract file {tmp_path / 'deploy.yaml'} is not in edgert's own format: found a .yaml file, expected a "
+        "policy.toml. Leave it out: what a trainer left beside the model, such as deploy.yaml, is found by itself"
+    )
