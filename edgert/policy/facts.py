@@ -61,6 +61,8 @@ class Facts:
         reasons: dotted field that nobody states to why, where that is known.
         networks: the further networks that it names.
         broken: why others that it names cannot be read.
+        refused: why its format does not take it, such as a robot with other joints; the document then holds what can
+            be told without the robot.
     """
 
     file: PolicyFile
@@ -74,6 +76,7 @@ class Facts:
     reasons: Mapping[str, str]
     networks: Mapping[str, PolicyFile]
     broken: tuple[IntegrityError, ...] = ()
+    refused: tuple[ContractError, ...] = ()
 
     def missing(self) -> tuple[Missing, ...]:
         """Every fact that a contract needs and nobody states."""
@@ -123,7 +126,7 @@ class Facts:
         Raises:
             ContractError: the contract is malformed.
         """
-        unfit: list[EdgertError] = list(misfits(self.document, self.provenance, self.file))
+        unfit: list[EdgertError] = [*self.refused, *misfits(self.document, self.provenance, self.file)]
         if self.missing():
             return None, tuple(unfit)
         contract = parse_contract(self.document, " over ".join(reversed(self.sources)), self.provenance)
@@ -150,6 +153,7 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
     sources: list[str] = []
     notes: list[str] = []
     reasons: Mapping[str, str] = {}
+    refused: list[ContractError] = []
     pairs = state_pairs(tuple(file.input_shapes), file.outputs)
     if pairs:
         document = overlay(document, {"recurrent": pairs}, f"{_FROM_MODEL}names of its inputs and outputs", provenance)
@@ -165,7 +169,7 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
         _restore(file, provenance, notes)
     if METADATA_KEY not in file.metadata or wanted is not None:
         completed = contract_path is not None or os.path.lexists(path.parent / OWN)
-        reading = _foreign(file, body, wanted, notes, completed=completed)
+        reading = _foreign(file, body, wanted, notes, refused, completed=completed)
         if reading is not None:
             document = overlay(document, reading.document, reading.source, provenance)
             provenance |= reading.sources
@@ -174,13 +178,7 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
                 document = _with_output(document, given, provenance)
             reasons = reading.reasons
     sidecar = contract_path or path.parent / OWN
-    if contract_path is not None and contract_path.suffix.lower() in _FOREIGN:
-        raise ContractError(
-            f"contract file {contract_path} is not in edgert's own format",
-            found=f"a {contract_path.suffix} file",
-            expected=f"a {OWN}",
-            hint="Leave it out: what a trainer left beside the model, such as deploy.yaml, is found by itself",
-        )
+    _check_own(sidecar)
     overrides: tuple[str, ...] = ()
     if contract_path is not None or os.path.lexists(sidecar):
         source = f"{'user' if contract_path is not None else 'sidecar'} ({sidecar.name})"
@@ -210,7 +208,19 @@ def read_facts(path: Path, contract_path: Path | None, body: Body, wanted: str |
         reasons=reasons,
         networks=networks,
         broken=broken,
+        refused=tuple(refused),
     )
+
+
+def _check_own(path: Path) -> None:
+    """Refuse a trainer's file where the user's own contract belongs."""
+    if path.suffix.lower() in _FOREIGN:
+        raise ContractError(
+            f"contract file {path} is not in edgert's own format",
+            found=f"a {path.suffix} file",
+            expected=f"a {OWN}",
+            hint="Leave it out: what a trainer left beside the model, such as deploy.yaml, is found by itself",
+        )
 
 
 def _with_output(document: dict[str, Any], outputs: Iterable[str], provenance: dict[str, str]) -> dict[str, Any]:
@@ -238,8 +248,18 @@ def _restore(file: PolicyFile, provenance: dict[str, str], notes: list[str]) -> 
                 notes.append(f"{field} was assumed when the contract was embedded: {what}")
 
 
-def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str], *, completed: bool) -> Reading | None:
+def _foreign(
+    file: PolicyFile,
+    body: Body,
+    wanted: str | None,
+    notes: list[str],
+    refused: list[ContractError],
+    *,
+    completed: bool,
+) -> Reading | None:
     """What a reader of another trainer's format makes of the policy; what is to be said of that joins the notes.
+
+    Why the reader does not take it joins `refused`; then it is asked what it knows without the robot.
 
     Where the user's own contract completes it, a file that cannot be read is said, and only refused if it is needed.
     """
@@ -268,7 +288,15 @@ def _foreign(file: PolicyFile, body: Body, wanted: str | None, notes: list[str],
     name, words = chosen
     if beside.left_out:
         notes.append(f"{beside.left_out} more files beside the model match and were not read")
-    reading = read_format(name, found)
+    try:
+        reading = read_format(name, found)
+    except ContractError as error:
+        refused.append(error)
+        found = replace(found, joints=(), velocity_site="")
+        try:
+            reading = read_format(name, found)
+        except ContractError:
+            return None
     rate = None if "control_hz" in reading.document else rate_beside(name, found, reading.document)
     if rate is not None:
         hz, source = rate

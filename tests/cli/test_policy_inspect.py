@@ -227,3 +227,21 @@ def test_what_a_term_sees_is_shown_key_by_key(capsys, tmp_path):
         "0 height_scan 6 1 0 – m, size 0.4, 0.2, resolution 0.2, ordering xy, height_offset 0.5, above 20, miss -100"
     ) in lines
     assert "6 camera 44 1 0 – 0 to 255, or m of depth, camera front, image depth, height 4, width 11" in lines
+
+
+def test_another_robot_is_shown_as_unfit(capsys, tmp_path):
+    """A deploy.yaml without names of joints takes them from the scene, and has more of them."""
+    (tmp_path / "deploy.yaml").write_text(
+        "joint_ids_map: [0, 1]\nstep_dt: 0.02\nstiffness: [20.0, 30.0]\ndamping: [1.0, 1.0]\n"
+        "default_joint_pos: [0.1, 0.2]\n"
+        "actions: {JointPositionAction: {scale: [0.5, 0.5], offset: [0.1, 0.2]}}\n"
+        "observations: {joint_pos_rel: {scale: [1.0, 1.0], history_length: 1}}\n"
+    )
+    path = str(save(linear_model(dim=2, nact=2), tmp_path / "policy.onnx"))
+    (tmp_path / "scene.xml").write_text(SCENE.format(timestep=0.005))
+    report = inspected(capsys, path, "--sim", str(tmp_path / "scene.xml"))
+    (reason,) = report["unfit"]
+    assert "has another number of joints than the robot: found 2 in joint_ids_map, expected 1: hip" in reason
+    assert states(report)["joints.kp"] == "stated"
+    assert run(["policy", "inspect", path, "--sim", str(tmp_path / "scene.xml")]) == 0
+    assert "unfit" in capsys.readouterr().out

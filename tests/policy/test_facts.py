@@ -10,9 +10,10 @@ import pytest
 from onnx import TensorProto, helper
 from support import linear_model, quadruped_document, save, toml
 
-from edgert.contract.formats import FORMATS, Reading
+from edgert.contract.formats import FORMATS, Body, Reading
 from edgert.errors import ContractError
 from edgert.policy import load_policy
+from edgert.policy.facts import read_facts
 from edgert.policy.judge import MissingFactsError
 
 
@@ -25,11 +26,14 @@ class Trainer:
     def __init__(self) -> None:
         self.document: dict[str, Any] = {}
         self.reasons: dict[str, str] = {}
+        self.robot: tuple[str, ...] = ()
 
     def evidence(self, found: Any) -> str:
         return "a test"
 
     def read(self, found: Any) -> Reading:
+        if found.joints not in ((), self.robot):
+            raise ContractError("theirs.yaml is of another robot")
         return Reading(document=self.document, source="theirs.yaml", notes=("so it is",), reasons=self.reasons)
 
 
@@ -270,3 +274,32 @@ def test_a_file_of_a_trainer_is_no_contract(tmp_path: Path) -> None:
         f"contract file {tmp_path / 'deploy.yaml'} is not in edgert's own format: found a .yaml file, expected a "
         "policy.toml. Leave it out: what a trainer left beside the model, such as deploy.yaml, is found by itself"
     )
+
+
+def test_a_robot_that_a_format_refuses_leaves_what_is_known_without_it(tmp_path: Path, trainer: Trainer) -> None:
+    trainer.robot = ("a", "b")
+    trainer.document = {"joints": {"kp": 20.0}}
+    path = save(linear_model(dim=4, nact=2), tmp_path / "policy.onnx")
+    other = Body(joints=("c",))
+    facts = read_facts(path, None, other, None)
+    contract, unfit = facts.judged()
+    assert contract is None
+    assert [str(error) for error in unfit] == ["theirs.yaml is of another robot"]
+    assert facts.document["joints"] == {"kp": 20.0}
+    assert facts.provenance["joints.kp"] == "theirs.yaml"
+    with pytest.raises(ContractError, match=r"^theirs\.yaml is of another robot$"):
+        load_policy(path, body=other)
+    assert read_facts(path, None, Body(joints=("a", "b")), None).refused == ()
+
+
+def test_what_a_format_refuses_with_any_robot_is_not_read(tmp_path: Path, trainer: Trainer) -> None:
+    def refuse(found: Any) -> Reading:
+        raise ContractError("theirs.yaml contradicts itself")
+
+    trainer.read = refuse  # type: ignore[method-assign]
+    path = save(linear_model(dim=4, nact=2), tmp_path / "policy.onnx")
+    facts = read_facts(path, None, Body(joints=("c",)), None)
+    assert [str(error) for error in facts.judged()[1]] == ["theirs.yaml contradicts itself"]
+    assert facts.sources == ()
+    with pytest.raises(ContractError, match="contradicts itself"):
+        load_policy(path)
