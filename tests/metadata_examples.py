@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from support import linear_model, save
 
 from edgert.contract import RobotState
 from edgert.contract.formats import Evidence
@@ -72,17 +72,9 @@ def attach(model: onnx.ModelProto, metadata: Mapping[str, str]) -> onnx.ModelPro
 
 def linear(weight: np.ndarray, metadata: Mapping[str, str], path: Path, inp: str = "obs", out: str = "actions") -> Path:
     """The network out = inp W, saved with metadata; a wrong order of terms gives a wrong number."""
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", [inp, "w"], [out])],
-        "policy",
-        [helper.make_tensor_value_info(inp, TensorProto.FLOAT, [1, weight.shape[0]])],
-        [helper.make_tensor_value_info(out, TensorProto.FLOAT, [1, weight.shape[1]])],
-        [numpy_helper.from_array(weight.astype(np.float32), "w")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    model.ir_version = 9
-    path.write_bytes(attach(model, metadata).SerializeToString())
-    return path
+    size, nact = weight.shape
+    model = linear_model(dim=size, nact=nact, weight=weight, batch=1, inp=inp, out=out)
+    return save(attach(model, metadata), path)
 
 
 def acts(path: Path, state: RobotState, command: Sequence[float]) -> np.ndarray:

@@ -3,17 +3,66 @@
 from __future__ import annotations
 
 import json
+import statistics
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from edgert.cli.main import run
 from edgert.task.task import load_task
 
 QUADRUPED = load_task("quadruped")
+
+
+class Command:
+    """A command, or a group of them, as a user types it.
+
+    Args:
+        prefix: what comes before the arguments.
+        alone: whether nothing but its one line is said on stderr when it refuses, or where it reports as JSON.
+    """
+
+    def __init__(self, *prefix: str, alone: bool = False) -> None:
+        self._prefix, self._alone = prefix, alone
+
+    def ran(self, capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr."""
+        code = run([*self._prefix, *map(str, arguments)])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    def told(self, capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> dict[str, Any]:
+        """The report of `--json`."""
+        found, out, err = self.ran(capsys, *arguments, "--json")
+        assert found == code, err
+        assert err == "" or not self._alone
+        report: dict[str, Any] = json.loads(out)
+        return report
+
+    def refused(self, capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+        """The one line of a refusal with exit code 2."""
+        code, out, err = self.ran(capsys, *arguments)
+        assert (code, out) == (2, "")
+        (line,) = [line for line in err.splitlines() if self._alone or line.startswith("edgert: ")]
+        return line.removeprefix("edgert: ")
+
+
+def medians_us(*calls: Callable[[], object], times: int = 2_000) -> list[float]:
+    """Median time of each call, µs; they take turns."""
+    measured: list[list[int]] = [[] for _ in calls]
+    for _ in range(times):
+        for call, own in zip(calls, measured, strict=True):
+            begin = time.perf_counter_ns()
+            call()
+            own.append(time.perf_counter_ns() - begin)
+    return [statistics.median(own) / 1e3 for own in measured]
 
 
 def quadruped_document() -> dict[str, Any]:
@@ -28,16 +77,18 @@ def linear_model(
     weight: np.ndarray | None = None,
     bias: float | np.ndarray = 0.0,
     batch: int | str = "batch",
+    inp: str = "obs",
+    out: str = "actions",
     document: Mapping[str, Any] | None = None,
     change: Callable[[onnx.ModelProto], None] = lambda model: None,
 ) -> onnx.ModelProto:
-    """actions = obs W + b, standing still by default, with a contract in its metadata if one is given."""
+    """out = inp W + b, standing still by default, with a contract in its metadata if one is given."""
     matrix = np.zeros((dim, nact), np.float32) if weight is None else weight.astype(np.float32)
     graph = helper.make_graph(
-        [helper.make_node("Gemm", ["obs", "w", "b"], ["actions"])],
+        [helper.make_node("Gemm", [inp, "w", "b"], [out])],
         "policy",
-        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, [batch, dim])],
-        [helper.make_tensor_value_info("actions", TensorProto.FLOAT, [batch, nact])],
+        [helper.make_tensor_value_info(inp, TensorProto.FLOAT, [batch, dim])],
+        [helper.make_tensor_value_info(out, TensorProto.FLOAT, [batch, nact])],
         [
             numpy_helper.from_array(matrix, "w"),
             numpy_helper.from_array(np.broadcast_to(np.float32(bias), (nact,)).copy(), "b"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import mujoco
 import numpy as np
 import tracking
+from support import medians_us
 
 from edgert.contract.document import parse_contract
 from edgert.contract.motion import Motion, MotionPlayer
@@ -18,17 +16,6 @@ from edgert.contract.plan import ObservationPlan
 from edgert.sim import BatchSim, SimBody
 
 TERMS = ("motion_command", "motion_anchor_pos_b", "motion_anchor_ori_b")
-
-
-def median_us(*each: Callable[[], object]) -> list[float]:
-    """Of each, run in turns."""
-    times: list[list[int]] = [[] for _ in each]
-    for _ in range(2_000):
-        for measured, run in zip(times, each, strict=True):
-            begin = time.perf_counter_ns()
-            run()
-            measured.append(time.perf_counter_ns() - begin)
-    return [statistics.median(measured) / 1e3 for measured in times]
 
 
 def test_a_motion_costs_a_small_part_of_a_tick(tmp_path: Path) -> None:
@@ -64,7 +51,7 @@ def test_a_motion_costs_a_small_part_of_a_tick(tmp_path: Path) -> None:
         player.refresh()
         player.advance()
 
-    step, play, compiled, generic, poses = median_us(
+    step, play, compiled, generic, poses = medians_us(
         lambda: mujoco.mj_step(scene.model, data), played, plan, lambda: terms(inputs), body.refresh
     )
     print(

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
-from support import QUADRUPED, finished, quadruped_document, save
+from support import QUADRUPED, finished, medians_us, quadruped_document, save
 
 from edgert.policy import OnnxPolicy, load_policy
 from edgert.runtime.controller import Controller
 from edgert.sim import BatchSim, SimBody
 from edgert.task.worlds import build_scene
 
-TICKS, HIDDEN = 2_000, 256
+HIDDEN = 256
 LIMIT = 1.6
 """1.3 on a quiet machine."""
 
@@ -42,17 +39,6 @@ def linear(folder: Path, *, history: int = 1, memory: bool = False) -> str:
     return str(save(finished(graph, document), folder / f"{history}_{memory}.onnx"))
 
 
-def medians_us(calls: list[Callable[[], object]]) -> list[float]:
-    """Median time of each call, µs; they take turns."""
-    times: list[list[int]] = [[] for _ in calls]
-    for _ in range(TICKS):
-        for call, measured in zip(calls, times, strict=True):
-            begin = time.perf_counter_ns()
-            call()
-            measured.append(time.perf_counter_ns() - begin)
-    return [statistics.median(each) / 1e3 for each in times]
-
-
 def test_history_and_memory_cost_little(tmp_path: Path) -> None:
     scene = build_scene(QUADRUPED)
     body = SimBody(BatchSim(scene.model), scene)
@@ -60,8 +46,8 @@ def test_history_and_memory_cost_little(tmp_path: Path) -> None:
     models.append(linear(tmp_path, history=5, memory=True))
     policies = [OnnxPolicy(load_policy(model)) for model in models]
     controllers = [Controller(policy, body.state, (0.5, 0.0, 0.1), "robot") for policy in policies]
-    observe = medians_us([controller.observe for controller in controllers[:2]])
-    plain, history, memory, both = medians_us([controller.act for controller in controllers])
+    observe = medians_us(*(controller.observe for controller in controllers[:2]))
+    plain, history, memory, both = medians_us(*(controller.act for controller in controllers))
     ratio = both / plain
     print(
         f"one robot's tick: {plain:.1f} µs; 5 ticks of history {history - plain:+.1f} µs (in the observation "

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import Command
 
-from edgert.cli.main import EXIT_DIFFERENCE, run
+from edgert.cli.main import EXIT_DIFFERENCE
 from edgert.sim import gl
 
 NAMES = [
@@ -19,11 +20,7 @@ NAMES = [
     "cpu-quota", "clock", "disk-state", "disk-work", "locale",
 ]  # fmt: skip
 
-
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = run(["doctor", *arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+ran = Command("doctor").ran
 
 
 def test_every_check_is_reported(capsys, monkeypatch):

@@ -11,32 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import failing_later_model, linear_model, quadruped_document, save
+from support import Command, failing_later_model, linear_model, quadruped_document, save
 
 from edgert.cli.episode_tables import spark
 from edgert.cli.main import run
 from edgert.rollout import Column, FolderSink, read
 
-
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    code = run([str(each) for each in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> dict[str, Any]:
-    found, out, err = ran(capsys, *arguments, "--json")
-    assert found == code, err
-    result: dict[str, Any] = json.loads(out)
-    return result
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    code, out, err = ran(capsys, *arguments)
-    assert (code, out) == (2, "")
-    (line,) = [line for line in err.splitlines() if line.startswith("edgert: ")]
-    assert "Traceback" not in err
-    return line.removeprefix("edgert: ")
+COMMAND = Command()
+ran, told, refused = COMMAND.ran, COMMAND.told, COMMAND.refused
 
 
 @pytest.fixture(scope="module")

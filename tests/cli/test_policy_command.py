@@ -6,10 +6,9 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support import GO1_TOML, QUADRUPED, linear_model, quadruped_document, save
+from support import GO1_TOML, QUADRUPED, Command, linear_model, quadruped_document, save
 
 from edgert import assets
 from edgert.cli.main import run
@@ -17,25 +16,8 @@ from edgert.policy import load_policy
 
 RSL_RL = "rsl_rl exports state nothing: its normaliser is inside the network, all else in the trainer's configuration"
 
-
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = run(["policy", *arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def report_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    code, out, err = ran(capsys, *arguments, "--json")
-    assert (code, err) == (0, "")
-    report: dict[str, Any] = json.loads(out)
-    return report
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    code, out, err = ran(capsys, *arguments)
-    assert (code, out) == (2, "")
-    (line,) = err.splitlines()
-    return line.removeprefix("edgert: ")
+COMMAND = Command("policy", alone=True)
+ran, report_of, refused = COMMAND.ran, COMMAND.told, COMMAND.refused
 
 
 @pytest.fixture

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-import pytest
-from support import GO1_TOML, linear_model, quadruped_document, save
+from support import GO1_TOML, Command, linear_model, quadruped_document, save
 
 from edgert.cli.main import run
 
-
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    code = run([*arguments, "--json"])
-    captured = capsys.readouterr()
-    assert code == 0, captured.err
-    report: dict[str, Any] = json.loads(captured.out)
-    return report
+ran = Command().told
 
 
 def test_embed_inspect_and_run_agree(capsys, tmp_path):

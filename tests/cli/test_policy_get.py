@@ -7,16 +7,14 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 from http_server import Server, serving
-from support import linear_model, quadruped_document
+from support import Command, linear_model, quadruped_document
 
 from edgert import assets
 from edgert.cli.completion import complete_models
-from edgert.cli.main import run
 from edgert.cli.policy_get import complete_known
 
 REAL = assets.root("models")
@@ -71,24 +69,8 @@ def walker(server: Server, tmp_path: Path) -> Server:
     return server
 
 
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = run(arguments)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def report_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    code, out, err = ran(capsys, *arguments, "--json")
-    assert (code, err) == (0, "")
-    report: dict[str, Any] = json.loads(out)
-    return report
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    code, out, err = ran(capsys, *arguments)
-    assert (code, out) == (2, "")
-    (line,) = err.splitlines()
-    return line.removeprefix("edgert: ")
+COMMAND = Command(alone=True)
+ran, report_of, refused = COMMAND.ran, COMMAND.told, COMMAND.refused
 
 
 def test_a_known_policy_is_fetched_and_run_by_its_name(capsys, walker, tmp_path):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from support import failing_later_model, finished, linear_model, quadruped_document, save
+from support import Command, failing_later_model, finished, linear_model, quadruped_document, save
 
 from edgert import load_task
 from edgert.cli.main import run
@@ -27,21 +27,8 @@ KEYS = {
     "distance_m", "command", "mean_velocity",
 }  # fmt: skip
 
-
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = run(["run", "policy", *arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a refusal with exit code 2."""
-    code, out, err = ran(capsys, *arguments)
-    assert code == 2
-    assert out == ""
-    (line,) = [line for line in err.splitlines() if line.startswith("edgert: ")]
-    assert "Traceback" not in err
-    return line.removeprefix("edgert: ")
+COMMAND = Command("run", "policy")
+ran, refused = COMMAND.ran, COMMAND.refused
 
 
 def quick(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:

@@ -15,28 +15,16 @@ import numpy as np
 import pytest
 from gym_examples import NACT, POINT, Failing, Point, blowing_up, linear, register
 from rollout_examples import talkative, wild
-from support import failing_later_model, linear_model, quadruped_document, save
+from support import Command, failing_later_model, linear_model, quadruped_document, save
 
-from edgert.cli.main import run
 from edgert.errors import EdgertError
 from edgert.rollout import Episode, read
 from edgert.sim.gl import choose_gl
 
 QUICK = ("--seconds", "0.2", "--no-real-time")
 
-
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = run(["run", "policy", *arguments])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return code, captured.out, captured.err
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    code, out, err = ran(capsys, *arguments)
-    assert (code, out) == (2, "")
-    (line,) = [line for line in err.splitlines() if line.startswith("edgert: ")]
-    return line.removeprefix("edgert: ")
+COMMAND = Command("run", "policy")
+ran, refused = COMMAND.ran, COMMAND.refused
 
 
 def recorded(

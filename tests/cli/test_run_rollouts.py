@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gym_examples import NACT, POINT, linear
 from rollout_examples import TASKS, breaking, changed_sim, wild
-from support import linear_model, quadruped_document, save
+from support import Command, linear_model, quadruped_document, save
 
-from edgert.cli.main import run
+from edgert.cli.live import LiveLine
 from edgert.cli.run_tables import rollouts_table
 from edgert.rollout import RolloutOptions, open_rollouts, read
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ("--num-envs", "2", "--seconds", "0.1")
 
-
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = run(["run", "rollouts", *arguments])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return code, captured.out, captured.err
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a refusal with exit code 2."""
-    code, out, err = ran(capsys, *arguments)
-    assert (code, out) == (2, "")
-    (line,) = [line for line in err.splitlines() if line.startswith("edgert: ")]
-    return line.removeprefix("edgert: ")
-
-
-def as_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
-    found, out, err = ran(capsys, *arguments, "--json")
-    assert found == code, err
-    report: dict[str, Any] = json.loads(out)
-    return report
+COMMAND = Command("run", "rollouts")
+ran, refused, as_json = COMMAND.ran, COMMAND.refused, COMMAND.told
 
 
 KEYS = {
@@ -370,16 +350,15 @@ def test_ctrl_c_in_trials_exits_130() -> None:
     assert (report["outcome"], report["passed"], report["trials"]) == ("interrupted", False, [])
 
 
-def test_progress_comes_once_a_second() -> None:
-    """Where nobody can redraw a line; nothing else is said meanwhile."""
-    begin = time.monotonic()
-    process = program("--num-envs", "64", "--seconds", "7")
-    _, err = process.communicate(timeout=60)
-    seconds = time.monotonic() - begin
+def test_progress_comes_once_a_second(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody can redraw a line, here by a clock that moves 10 ms with each of 350 steps; nothing else is said."""
+    hundredths = itertools.count()
+    monkeypatch.setattr("edgert.cli.run_rollouts.LiveLine", lambda: LiveLine(lambda: next(hundredths) / 100))
+    code, _, err = ran(capsys, "--num-envs", "2", "--seconds", "7")
     lines = [line for line in err.splitlines() if "steps/s" in line]
-    assert process.returncode == 0
-    assert len(lines) <= seconds
-    assert all(re.fullmatch(r"64 worlds, [\d.]+ of 7 s, [\d,]+ steps/s, \d+ × real time", line) for line in lines)
+    assert code == 0
+    assert [line.split(",")[1] for line in lines] == [" 2.0 of 7 s", " 4.0 of 7 s", " 6.0 of 7 s"]
+    assert all(re.fullmatch(r"2 worlds, [\d.]+ of 7 s, [\d,]+ steps/s, \d+ × real time", line) for line in lines)
     (running,) = [at for at, line in enumerate(err.splitlines()) if line.startswith("running ")]
     assert err.splitlines()[running + 1 :] == lines
 

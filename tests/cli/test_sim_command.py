@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import scenes
-from support import QUADRUPED
+from support import QUADRUPED, Command
 
 from edgert import assets
-from edgert.cli.main import run
 from edgert.task.task import load_task
 
-
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = run(["sim", *arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def report_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    code, out, err = ran(capsys, *arguments, "--json")
-    assert (code, err) == (0, "")
-    report: dict[str, Any] = json.loads(out)
-    return report
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    code, out, err = ran(capsys, *arguments)
-    assert (code, out) == (2, "")
-    (line,) = err.splitlines()
-    return line.removeprefix("edgert: ")
+COMMAND = Command("sim", alone=True)
+ran, report_of, refused = COMMAND.ran, COMMAND.told, COMMAND.refused
 
 
 def words(out: str) -> list[str]:
