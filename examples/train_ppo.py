@@ -27,6 +27,7 @@ import gymnasium
 import mujoco
 import numpy as np
 import onnx
+from gymnasium.spaces import flatdim
 from onnx import TensorProto, helper, numpy_helper
 
 try:
@@ -154,7 +155,7 @@ def export(path: Path, learner: Learner, normaliser: Normaliser, env: TaskVecEnv
             x = f"x{i + 1}"
             nodes.append(helper.make_node("Elu", [y], [x]))
     tensors = [numpy_helper.from_array(v.detach().numpy().astype(np.float32), k) for k, v in constants.items()]
-    dims = env.single_observation_space.shape[0], len(contract.action.joints)
+    dims = flatdim(env.single_observation_space), len(contract.action.joints)
     graph = helper.make_graph(
         nodes,
         "policy",
@@ -194,7 +195,7 @@ def train(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads or torch.get_num_threads())
     env = TaskVecEnv(options.num_envs, sim=options.sim, autoreset_mode="SameStep", nthread=options.threads)
     n, horizon = options.num_envs, options.horizon
-    dim, nact = env.single_observation_space.shape[0], len(env.task.contract.action.joints)
+    dim, nact = flatdim(env.single_observation_space), len(env.task.contract.action.joints)
     learner, normaliser = Learner(dim, nact, tuple(options.hidden), 1e-3), Normaliser(dim)
     options.out.mkdir(parents=True, exist_ok=True)
     obs = torch.zeros(horizon, n, dim)
