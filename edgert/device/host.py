@@ -13,10 +13,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from edgert.device.machine import Answer, LiveMachine
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -92,7 +94,11 @@ def _capability(root: Path, number: int) -> bool:
 def cpu_governor(root: Path = Path("/")) -> Check:
     """Whether the CPUs keep their clock rate, or save power while the loop sleeps."""
     found = [_text(path) for path in root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")]
-    governors = [text.strip() for text in found if text is not None]
+    return governor_check([text.strip() for text in found if text is not None])
+
+
+def governor_check(governors: Sequence[str]) -> Check:
+    """Whether the governors of the CPUs keep their clock rates."""
     if not governors:
         return Check(name="cpu-governor", status="ok", found="not visible here, as in a virtual machine")
     counts = ", ".join(f"{name} on {governors.count(name)}" for name in sorted(set(governors)))
@@ -110,7 +116,7 @@ def cpu_governor(root: Path = Path("/")) -> Check:
 def cpu_quota(root: Path = Path("/"), cpus: int | None = None) -> Check:
     """Whether a cgroup takes the CPU away for the rest of a period (0.1 s) once its share is used up."""
     available = len(os.sched_getaffinity(0)) if cpus is None else cpus
-    quota = min(_quotas(root), default=None)
+    quota = min(cpu_quotas(LiveMachine(root=root).file), default=None)
     if quota is None:
         return Check(name="cpu-quota", status="ok", found=f"none, {available} CPUs")
     text = f"{quota:g} CPUs of {available}"
@@ -124,26 +130,33 @@ def cpu_quota(root: Path = Path("/"), cpus: int | None = None) -> Check:
     )
 
 
-def _quotas(root: Path) -> list[float]:
-    """CPUs that each cgroup around this process allows, of those with a limit; cgroup v2 and v1."""
+def cpu_quotas(read: Callable[[str], Answer]) -> list[float]:
+    """CPUs that each cgroup around this process allows, of those with a limit. `read` gives the text of a file."""
     quotas = []
-    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        folder = root / "sys/fs/cgroup" / controllers
-        inner = path.strip("/").split("/") if path.strip("/") else []
-        for depth in range(len(inner) + 1):
-            quota = _quota(folder.joinpath(*inner[:depth]))
-            quotas += [quota] if quota is not None else []
+    for folder in cgroup_folders(read, "cpu"):
+        quota = _quota(read, folder)
+        quotas += [quota] if quota is not None else []
     return quotas
 
 
-def _quota(folder: Path) -> float | None:
-    text = _text(folder / "cpu.max")
-    if text is None:
-        quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
-        text = f"{quota} {period}" if quota is not None and period is not None else ""
+def cgroup_folders(read: Callable[[str], Answer], controller: str) -> list[str]:
+    """The folders of the cgroups around this process that a controller may be bound in; cgroup v2 and v1."""
+    folders = []
+    for line in read("/proc/self/cgroup").text.splitlines():
+        _, separator, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not separator or (controllers and controller not in controllers.split(",")):
+            continue
+        folder = f"/sys/fs/cgroup/{controllers}".rstrip("/")
+        inner = [part for part in path.split("/") if part not in ("", ".", "..")]
+        folders += ["/".join([folder, *inner[:depth]]) for depth in range(len(inner) + 1)]
+    return folders
+
+
+def _quota(read: Callable[[str], Answer], folder: str) -> float | None:
+    text = read(f"{folder}/cpu.max").text
+    if not text:
+        text = f"{read(f'{folder}/cpu.cfs_quota_us').text} {read(f'{folder}/cpu.cfs_period_us').text}"
     try:
         quota_us, period_us = (int(part) for part in text.split())
     except ValueError:  # "max 100000", or nothing

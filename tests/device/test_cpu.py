@@ -72,10 +72,13 @@ def test_the_cpu_is_found_by_name():
     assert device.chip
 
 
-@pytest.mark.parametrize("name", ["cuda:0", "CPU", ""])
-def test_another_device_is_refused(name):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("cuda:99", "NVIDIA: "), ("CPU", "edgert device list shows what is there"), ("", "edgert device list shows")],
+)
+def test_another_device_is_refused_with_those_that_are_there(name, reason):
     with pytest.raises(UnknownNameError) as caught:
         find_device(name)
-    assert str(caught.value) == (
-        f"unknown device '{name}': expected cpu, the only device that this version runs policies on"
-    )
+    assert caught.value.what == f"unknown device '{name}'"
+    assert caught.value.expected.removeprefix("one of ").split(", ")[0] == "cpu"
+    assert caught.value.hint.startswith(reason)

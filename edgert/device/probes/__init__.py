@@ -1,0 +1,1 @@
+"""How each platform's chips are found and read: one file a platform."""
