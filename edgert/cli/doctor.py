@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import locale
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgert.cli.machine import machine_of, replay_option
 from edgert.cli.main import EXIT_DIFFERENCE, HELP_NAMES, write
 from edgert.cli.running import check_mujoco, json_option
 from edgert.errors import EdgertError, UnsupportedError
@@ -28,10 +30,44 @@ def doctor(ctx: click.Context, as_json: bool) -> int:
     """
     if ctx.invoked_subcommand is not None:
         return 0
-    checks = [{"name": one.name, "status": one.status, "found": one.found, "fix": one.fix} for one in _checks()]
-    ok = all(check["status"] != "fail" for check in checks)
-    write({"checks": checks, "ok": ok}, as_json, _table)
+    return _report(_checks(), as_json)
+
+
+@doctor.command("device", context_settings=HELP_NAMES)
+@replay_option
+@json_option
+def device_(replay: str | None, as_json: bool) -> int:
+    """Check what stands in the way of the chips that are here: drivers, providers, packages, clocks, caches.
+
+    Nothing is changed. Exit code 5 means that a check failed; warnings are no failure.
+    """
+    from edgert.device.advice import device_checks
+    from edgert.device.survey import survey
+
+    machine = machine_of(replay)
+    checks = device_checks(machine, survey(machine))
+    if replay is None:
+        checks.append(_kernel_cache())
+    return _report(checks, as_json)
+
+
+def _report(checks: list[Check], as_json: bool) -> int:
+    rows = [{"name": one.name, "status": one.status, "found": one.found, "fix": one.fix} for one in checks]
+    ok = all(row["status"] != "fail" for row in rows)
+    write({"checks": rows, "ok": ok}, as_json, _table)
     return 0 if ok else EXIT_DIFFERENCE
+
+
+def _kernel_cache() -> Check:
+    """The folder where Warp keeps compiled kernels, without which every start compiles for minutes."""
+    from edgert.device.host import Check, disk
+
+    named = os.environ.get("WARP_CACHE_PATH", "")
+    home = os.environ.get("XDG_CACHE_HOME", "") or (f"{os.environ['HOME']}/.cache" if os.environ.get("HOME") else "")
+    if not named and not home:
+        found = "neither WARP_CACHE_PATH nor HOME is set, so kernels are compiled at every start"
+        return Check(name="kernel-cache", status="warn", found=found, fix="export WARP_CACHE_PATH=/some/folder")
+    return disk("kernel-cache", Path(named or f"{home}/warp"))
 
 
 def _checks() -> list[Check]:

@@ -33,6 +33,7 @@ COMMANDS = Registry(
     {
         "completion": "edgert.cli.completion:completion",
         "config": "edgert.cli.config:config",
+        "device": "edgert.cli.device:device",
         "doctor": "edgert.cli.doctor:doctor",
         "episode": "edgert.cli.episode:episode",
         "policy": "edgert.cli.policy:policy",
