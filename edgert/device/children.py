@@ -14,9 +14,17 @@ import json, onnxruntime
 print(json.dumps(onnxruntime.get_available_providers()))
 """,
     "openvino": """
-import json, openvino
-core = openvino.Core()
-print(json.dumps({name: core.get_property(name, "FULL_DEVICE_NAME") for name in core.available_devices}))
+import json
+try:
+    import onnxruntime, onnxruntime_ep_openvino
+    onnxruntime.register_execution_provider_library("openvino", onnxruntime_ep_openvino.get_library_path())
+    listed = [one.ep_metadata for one in onnxruntime.get_ep_devices()]
+    names = {one["ov_device"]: one.get("FULL_DEVICE_NAME", "") for one in listed if "ov_device" in one}
+except ImportError:
+    import openvino
+    core = openvino.Core()
+    names = {name: core.get_property(name, "FULL_DEVICE_NAME") for name in core.available_devices}
+print(json.dumps(names))
 """,
     "nvml": """
 import json, pynvml

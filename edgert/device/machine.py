@@ -229,7 +229,7 @@ def run_bounded(name: str, command: list[str], environment: Mapping[str, str], l
     text = cleaned(bytes(printed))
     if process.returncode:
         lines = (cleaned(bytes(said)) or text).splitlines()
-        reason = f": {lines[0]}" if lines else ""
+        reason = f": {lines[-1] if lines[0].startswith('Traceback') else lines[0]}" if lines else ""
         return Answer(text=text, problem=f"{name} ended with status {process.returncode}{reason}")
     return Answer(text=text)
 

@@ -12,7 +12,9 @@ from edgert.errors import ContractError
 from edgert.tables import Table
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["episode"], ["policy"], ["sim"], ["config"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [[], ["run"], ["episode"], ["policy"], ["sim"], ["config"], ["device"]], ids=" ".join
+)
 def test_half_a_command_shows_its_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(command) == 2
     captured = capsys.readouterr()

@@ -99,6 +99,11 @@ def test_a_tool_is_also_looked_for_in_its_own_folders_with_its_libraries(tmp_pat
     [
         ("echo it broke >&2; echo half; exit 9", "half", "some-smi ended with status 9: it broke"),
         ("echo said on stdout; exit 2", "said on stdout", "some-smi ended with status 2: said on stdout"),
+        (
+            "echo 'Traceback (most' >&2; echo ' File' >&2; echo 'OSError: no' >&2; exit 1",
+            "",
+            "some-smi ended with status 1: OSError: no",
+        ),
         ("exit 3", "", "some-smi ended with status 3"),
         ("kill -SEGV $$", "", "some-smi ended with status -11"),
         (b"\x7fELF nonsense", "", "some-smi cannot be run: Exec format error"),

@@ -62,7 +62,18 @@ def keys(value: object, *, free: tuple[str, ...]) -> set[str]:
     return {*value, *(key for name, entry in value.items() if name not in free for key in keys(entry, free=free))}
 
 
-NAMES_AS_KEYS = ("contract", "contract_provenance", "value", "opsets", "operators", "left_out", "packages", "task")
+NAMES_AS_KEYS = (
+    "contract",
+    "contract_provenance",
+    "value",
+    "opsets",
+    "operators",
+    "left_out",
+    "packages",
+    "task",
+    "details",
+    "evidence",
+)
 """Objects whose keys are names, or are explained by another document."""
 
 
@@ -78,6 +89,11 @@ NAMES_AS_KEYS = ("contract", "contract_provenance", "value", "opsets", "operator
         ("version", []),
         ("config show", []),
         ("doctor", []),
+        ("doctor device", []),
+        ("device list", []),
+        ("device show", ["cuda:0", "--replay", str(ROOT / "tests/device/fixtures/jetson-thor")]),
+        ("device top", ["--replay", str(ROOT / "tests/device/fixtures/jetson-thor")]),
+        ("device record", ["-o", "machine.tar"]),
     ],
 )
 def test_every_json_key_of_a_command_is_in_its_section(

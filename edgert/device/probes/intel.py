@@ -1,4 +1,4 @@
-"""Intel NPU and GPU, by PCI and device nodes, with names from OpenVINO in a child where it is installed.
+"""Intel NPU and GPU, by PCI and device nodes, with names from OpenVINO in a child, where it is installed.
 
 The NPU's counters: drivers/accel/ivpu/ivpu_sysfs.c of Linux.
 """
@@ -65,7 +65,7 @@ def probe(machine: Machine) -> Finding:
 
 def _openvino(machine: Machine) -> tuple[dict[str, str], str]:
     """Device of OpenVINO to its name, and why it names none; where it is not installed nothing is asked."""
-    if "openvino" not in machine.packages():
+    if not {"openvino", "onnxruntime-ep-openvino"} & machine.packages().keys():
         return {}, ""
     answer = machine.child("openvino")
     if answer.problem:
