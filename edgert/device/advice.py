@@ -120,6 +120,27 @@ def warp(machine: Machine, found: Survey) -> Iterator[Check]:
         yield Check(name="warp-driver", status="ok", found=f"{found_text}, new enough for warp-lang {version}")
 
 
+def cuda_order(machine: Machine, found: Survey) -> Iterator[Check]:
+    """CUDA counts cards by their speed and by variables; nvidia-smi, and so edgert, by their places."""
+    cards = [device for device in found.devices if device.name.startswith("cuda:")]
+    visible = machine.variable("CUDA_VISIBLE_DEVICES")
+    ordered = machine.variable("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if visible and cards:
+        yield Check(
+            name="cuda-order",
+            status="warn",
+            found=f"CUDA_VISIBLE_DEVICES={visible}: CUDA counts only those, and cuda:0 is the first of them",
+            fix="unset CUDA_VISIBLE_DEVICES, and choose with --device",
+        )
+    elif len({device.chip for device in cards}) > 1 and not ordered:
+        yield Check(
+            name="cuda-order",
+            status="warn",
+            found="cards of several kinds: CUDA counts the fastest first, nvidia-smi by place",
+            fix="export CUDA_DEVICE_ORDER=PCI_BUS_ID",
+        )
+
+
 def openvino(machine: Machine, found: Survey) -> Iterator[Check]:
     """On a TY1200 the providers of today are those of the Intel chips."""
     if not any(device.model == "ty1200" for device in found.devices):
@@ -191,5 +212,5 @@ def _first_of_each(found: Survey) -> Iterator[Device]:
 
 
 CHECKS: Final[tuple[Callable[[Machine, Survey], Iterator[Check]], ...]] = (
-    drivers, runtimes, providers, jetson_wheel, warp, openvino, corex, governor, power_mode,
+    drivers, runtimes, providers, jetson_wheel, warp, cuda_order, openvino, corex, governor, power_mode,
 )  # fmt: skip

@@ -28,8 +28,8 @@ from typing import Final, Self
 from edgert.device.children import CHILDREN
 from edgert.device.onnxruntime import installed_runtimes
 
-MAX_FILE_BYTES: Final = 1 << 16
-"""Most that is read of one file; those of the kernel are a page or a few."""
+MAX_FILE_BYTES: Final = 1 << 20
+"""Most that is read of one file; /proc/cpuinfo of a large server has half of that."""
 MAX_OUTPUT_BYTES: Final = 1 << 20
 """Most that a tool may print."""
 MAX_NAMES: Final = 4096
@@ -250,7 +250,7 @@ def _collect(process: subprocess.Popen[bytes], deadline_s: float) -> tuple[bytea
             ready = selector.select(min(left_s, 0.05)) if selector.get_map() else []
             for key, _ in ready:
                 data = os.read(key.fd, 1 << 16)
-                if data and (key.data is printed or len(said) < MAX_FILE_BYTES):
+                if data and (key.data is printed or len(said) < MAX_OUTPUT_BYTES):
                     key.data.extend(data)
                 if not data:
                     selector.unregister(key.fileobj)
@@ -344,6 +344,47 @@ class Watched(Machine):
         lines += [f"{' '.join(command)}: {_said(answer)}" for command, answer in self.tools.items()]
         lines += [f"python ({name}): {_said(answer)}" for name, answer in self.children.items()]
         return tuple(lines)
+
+
+class Once(Machine):
+    """A machine of one moment: each tool and child is run once, and what it said stands for every device that asks."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._said: dict[tuple[str, ...], Answer] = {}
+
+    def file(self, path: str) -> Answer:
+        """See `Machine.file`."""
+        return self._machine.file(path)
+
+    def names(self, pattern: str) -> tuple[str, ...]:
+        """See `Machine.names`."""
+        return self._machine.names(pattern)
+
+    def tool(self, tool: Tool, *arguments: str) -> Answer:
+        """See `Machine.tool`."""
+        key = (tool.name, *arguments)
+        if key not in self._said:
+            self._said[key] = self._machine.tool(tool, *arguments)
+        return self._said[key]
+
+    def child(self, name: str) -> Answer:
+        """See `Machine.child`."""
+        if ("", name) not in self._said:
+            self._said["", name] = self._machine.child(name)
+        return self._said["", name]
+
+    def packages(self) -> Mapping[str, str]:
+        """See `Machine.packages`."""
+        return self._machine.packages()
+
+    def runtimes(self) -> tuple[str, ...]:
+        """See `Machine.runtimes`."""
+        return self._machine.runtimes()
+
+    def variable(self, name: str) -> str:
+        """See `Machine.variable`."""
+        return self._machine.variable(name)
 
 
 def _count(found: tuple[str, ...]) -> str:

@@ -250,19 +250,21 @@ def recording_of(watched: Watched, *, version: str, title: str = "") -> bytes:
     members: dict[str, bytes] = {}
     problems: dict[str, str] = {}
     nodes: set[str] = set()
-    for path, answer in sorted(watched.files.items()):
+    for path, answer in sorted(dict(watched.files).items()):
         shown = redacted(path, names)
         if not answer.problem:
             members[f"root{shown}"] = redacted(answer.text, names).encode()
         elif answer.problem != _ABSENT:
             problems[shown] = redacted(answer.problem, names)
-    for found in watched.patterns.values():
+    for found in list(watched.patterns.values()):
         nodes.update(redacted(path, names) for path in found)
     tools = [
         {"command": [redacted(part, names) for part in command], **_noted(answer, members, names)}
-        for command, answer in sorted(watched.tools.items())
+        for command, answer in sorted(dict(watched.tools).items())
     ]
-    children = [{"name": name, **_noted(answer, members, names)} for name, answer in sorted(watched.children.items())]
+    children = [
+        {"name": name, **_noted(answer, members, names)} for name, answer in sorted(dict(watched.children).items())
+    ]
     index: dict[str, Any] = {
         "schema": SCHEMA,
         "machine": redacted(title, names),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from edgert.device.device import Device
-from edgert.device.machine import Machine
+from edgert.device.machine import Machine, Once
 from edgert.device.reading import METRICS, Reading, Value
 from edgert.device.survey import PROBE_S, Survey
 from edgert.errors import one_line
@@ -73,18 +73,19 @@ class Sampler:
     def sample(self) -> list[Sample]:
         """Look at each device once."""
         before_s = self._cost_s()
-        samples = [self._look(device) for device in self._devices]
+        moment = Once(self._machine.by(time.monotonic() + PROBE_S))
+        samples = [self._look(moment, device) for device in self._devices]
         spent_s = self._cost_s() - before_s
         if self._looks:  # the first one also imports and fills caches
             self._spent_s = spent_s
         self._looks += 1
         return samples
 
-    def _look(self, device: Device) -> Sample:
+    def _look(self, moment: Machine, device: Device) -> Sample:
         now_s = self._clock_s()
         platform = self._found.platform_of(device)
         try:
-            reading = platform.read(self._machine.by(time.monotonic() + PROBE_S), device)
+            reading = platform.read(moment, device)
         except Exception as error:  # a plug-in may raise anything; the others still tell
             reason = f"its platform broke: {one_line(f'{type(error).__name__}: {error}')}"
             reading = Reading(missing=dict.fromkeys(METRICS, reason))

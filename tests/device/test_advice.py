@@ -124,6 +124,20 @@ def test_the_wheel_of_warp_for_an_older_cuda_fits_an_older_driver(tmp_path: Path
     assert "warp-driver" not in checks(replay(copy))
 
 
+def test_cards_that_cuda_counts_otherwise(tmp_path: Path) -> None:
+    copy = changed("h200", tmp_path, variables={"CUDA_VISIBLE_DEVICES": "1"})
+    check = checks(replay(copy))["cuda-order"]
+    assert check.found == "CUDA_VISIBLE_DEVICES=1: CUDA counts only those, and cuda:0 is the first of them"
+    rows = (copy / "tools/nvidia-smi.txt").read_text().replace("NVIDIA H200", "NVIDIA L4", 1)
+    for number, (variables, warned) in enumerate((({}, True), ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, False))):
+        copy = changed("h200", tmp_path / str(number), variables=variables)
+        (copy / "tools/nvidia-smi.txt").write_text(rows)
+        found = checks(replay(copy))
+        assert ("cuda-order" in found) == warned
+        if warned:
+            assert found["cuda-order"].fix == "export CUDA_DEVICE_ORDER=PCI_BUS_ID"
+
+
 def test_libraries_of_corex_by_the_variable(tmp_path: Path) -> None:
     copy = changed("ty1200-16gb", tmp_path, variables={"LD_LIBRARY_PATH": "/usr/local/corex/lib64"})
     assert checks(replay(copy))["corex-libraries"].status == "ok"

@@ -328,6 +328,18 @@ def test_both_tools_of_amd():
     assert amd._of_rocm_smi({"card0": {"Card series": "Radeon"}, "system": {"Driver version": "6"}}) == {0: "Radeon"}
 
 
+def test_a_card_that_knows_its_own_name_needs_no_tool(tmp_path):
+    copy = changed("amd-7900xt", tmp_path, tools=[])
+    put(copy, "/root/sys/bus/pci/devices/0000:03:00.0/product_name", "AMD Instinct MI210\n")
+    device = survey(replay(copy)).device("rocm:0")
+    assert (device.chip, device.evidence["chip"]) == ("AMD Instinct MI210", "amdgpu")
+
+
+def test_a_card_without_any_name_is_called_by_its_number(tmp_path):
+    device = survey(replay(changed("amd-7900xt", tmp_path, tools=[]))).device("rocm:0")
+    assert (device.chip, device.arch, "chip" in device.evidence) == ("AMD GPU 0x744c", "gfx1100", False)
+
+
 def test_tables_of_mthreads_gmi():
     text = (FIXTURES / "mtt-s5000/tools/mthreads-gmi.txt").read_text()
     assert moore_threads.cards_of(text) == [

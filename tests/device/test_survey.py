@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from device.machines import live, recorded
+from device.machines import live, put, recorded
 
 from edgert.device import find_device
 from edgert.device import survey as module
@@ -96,6 +96,21 @@ def test_two_devices_of_one_name_are_listed_once(add, tmp_path):
     found = survey(live(tmp_path, {}), limit_s=30.0)
     assert [one.name for one in found.devices] == ["cpu", "acme:0"]
     assert found.findings["acme_too"].no == "acme:0 is listed by acme already"
+
+
+def test_every_tool_may_hang_at_once(tmp_path):
+    nodes = ("nvidia0", "iluvatar0", "alixpu_ppu0", "davinci0", "mtgpu.0", "kfd")
+    for node in nodes:
+        put(tmp_path, f"/dev/{node}")
+    put(tmp_path, "/sys/bus/pci/devices/0000:01:00.0/vendor", "0x1d94")
+    put(tmp_path, "/sys/bus/pci/devices/0000:01:00.0/class", "0x0b4000")
+    names = ("nvidia-smi", "ixsmi", "ppu-smi", "npu-smi", "mthreads-gmi", "hy-smi")
+    machine = live(tmp_path, dict.fromkeys(names, "PATH=/usr/bin:/bin; sleep 60"), tool_s=0.3)
+    found = survey(machine, probe_s=30.0, limit_s=30.0)
+    silent = {name: finding.no for name, finding in found.findings.items() if "did not answer" in finding.no}
+    assert list(silent) == ["nvidia", "iluvatar", "thead", "ascend", "moore_threads", "hygon"]
+    for no, tool in zip(silent.values(), names, strict=True):
+        assert no.endswith(f"but {tool} did not answer within 0.3 s")
 
 
 def test_built_in_platforms_stand_in_a_fixed_order():

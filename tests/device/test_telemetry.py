@@ -9,7 +9,7 @@ import pytest
 from device.machines import NAMES, live, put, recorded
 
 from edgert.device.device import Device
-from edgert.device.machine import Machine
+from edgert.device.machine import Answer, LiveMachine, Machine, Tool, Watched
 from edgert.device.probes import cpu
 from edgert.device.reading import METRICS, Reading, Readings
 from edgert.device.survey import survey
@@ -149,6 +149,27 @@ def test_counters_become_rates():
     assert fourth.missing["power_w"] == fourth.missing["utilization_percent"] == "its counter did not count"
 
 
+def test_a_tool_is_asked_once_for_all_devices():
+    watched = Counted(recorded("h200"))
+    found = survey(watched)
+    before = watched.asked
+    assert len(Sampler(watched, found, found.devices).sample()) == 3
+    assert watched.asked == before + 1
+
+
+class Counted(Watched):
+    """Counts how often a tool is asked."""
+
+    asked = 0
+
+    def by(self, deadline_s: float) -> Counted:
+        return self
+
+    def tool(self, tool: Tool, *arguments: str) -> Answer:
+        self.asked += tool.name == "nvidia-smi"
+        return super().tool(tool, *arguments)
+
+
 def test_a_platform_that_breaks_tells_nothing():
     (sample,) = Script().sampler().sample()  # there is no reading to give
     assert sample.missing["power_w"] == "its platform broke: IndexError: pop from empty list"
@@ -199,15 +220,9 @@ def test_the_counters_of_a_cpu(tmp_path):
 
 
 def test_this_computer_tells_of_its_cpu():
-    machine = live_machine()
+    machine = LiveMachine()
     found = survey(machine)
     sampler = Sampler(machine, found, [found.device("cpu")])
     sampler.sample()
     (sample,) = sampler.sample()
     assert isinstance(sample.values["memory_used_bytes"], int)
-
-
-def live_machine() -> Machine:
-    from edgert.device.machine import LiveMachine
-
-    return LiveMachine()

@@ -1,6 +1,6 @@
-"""AMD GPUs, by what the kernel's amdkfd and amdgpu write into /sys, with names from amd-smi or rocm-smi.
+"""AMD GPUs, by what the kernel's amdkfd and amdgpu write into /sys, with names from there, from amd-smi or rocm-smi.
 
-The tools are Python programs that may take longer than a second; without them a card is listed all the same, unnamed.
+The tools are Python programs that may take longer than a second; without them a card is listed all the same.
 Fields: Documentation/gpu/amdgpu of Linux, and drivers/gpu/drm/amd/amdkfd/kfd_topology.c.
 """
 
@@ -63,7 +63,11 @@ def probe(machine: Machine) -> Finding:
     nodes = _nodes(machine)
     if not nodes:
         return Finding(no=f"a GPU at {pci.said(cards)} and /dev/kfd, but the kernel lists none that computes")
-    names, source = _names(machine)
+    written = {index: _product(machine, node) for index, node in enumerate(nodes)}
+    names: Mapping[int, str] = {index: name for index, name in written.items() if name}
+    source = "amdgpu"
+    if len(names) < len(nodes):
+        names, source = _names(machine)
     ids = {card.address: card.device for card in cards}
     return Finding(
         devices=tuple(
@@ -79,6 +83,11 @@ def probe(machine: Machine) -> Finding:
             for index, node in enumerate(nodes)
         )
     )
+
+
+def _product(machine: Machine, node: Node) -> str:
+    """The name that a card of a data centre has in its own memory; others have none."""
+    return smi.known(machine.text(f"/sys/bus/pci/devices/{node.address}/product_name")) or ""
 
 
 def _names(machine: Machine) -> tuple[Mapping[int, str], str]:

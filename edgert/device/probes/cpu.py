@@ -60,7 +60,8 @@ def meminfo(machine: Machine) -> dict[str, int]:
 
 
 def _details(machine: Machine, text: str, info: dict[str, str]) -> Iterable[tuple[str, str]]:
-    processors = len(re.findall(r"(?m)^processor\s*:", text))
+    processors = count_of(machine.text("/sys/devices/system/cpu/online"))
+    processors = processors or len(re.findall(r"(?m)^processor\s*:", text))
     cores = _physical(machine)
     yield "processors", f"{processors}, {cores} cores" if cores else str(processors)
     for kind, path in _KINDS.items():
