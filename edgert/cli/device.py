@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -134,7 +135,7 @@ def top(seconds: float | None, replay: str | None, as_json: bool) -> int:
             text = top_table(samples) if redraws else "\n".join(map(sample_line, samples))
             with output():
                 click.echo((f"\x1b[{lines}F\x1b[J" if lines else "") + text)
-            lines = len(text.splitlines()) if redraws else 0
+            lines = _lines_on_terminal(text) if redraws else 0
             left_s = sampler.period_s(_PERIOD_S)
             if seconds is not None:
                 left_s = min(left_s, started_s + seconds - time.monotonic())
@@ -144,6 +145,12 @@ def top(seconds: float | None, replay: str | None, as_json: bool) -> int:
             while not interrupted() and time.monotonic() < until_s:
                 time.sleep(min(0.05, left_s))
     return EXIT_INTERRUPTED
+
+
+def _lines_on_terminal(text: str) -> int:
+    """How many lines a terminal makes of a text, whose lines it breaks at its width."""
+    width = max(1, get_terminal_size().columns)
+    return sum(max(1, -(-len(click.unstyle(line)) // width)) for line in text.splitlines())
 
 
 def _sample(sample: Sample) -> dict[str, Any]:

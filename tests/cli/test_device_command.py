@@ -134,7 +134,7 @@ def test_without_a_terminal_each_sample_is_a_line(capsys, monkeypatch):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert len(lines) >= 4
-    assert lines[1] == ("cuda:0: 85.0 %, 27.4 W, 55.1 °C, 1575.0 MHz, memory 12.3 GiB of 122.8 GiB, mode MAXN")
+    assert lines[1] == ("cuda:0: 85.0 %, 27.4 W, 62.0 °C, 1575.0 MHz, memory 12.3 GiB of 122.8 GiB, mode MAXN")
     assert "\x1b" not in out
 
 
@@ -175,6 +175,11 @@ def test_on_a_terminal_the_table_is_redrawn_until_ctrl_c():
     code, shown = on_terminal("device", "top", "--replay", THOR, environment={"TERM": "xterm", "COLUMNS": "120"})
     assert code == 130
     assert "\x1b[3F\x1b[J" in shown
+
+
+def test_lines_that_a_narrow_terminal_breaks_are_counted():
+    _, shown = on_terminal("device", "top", "--replay", THOR, environment={"TERM": "xterm", "COLUMNS": "50"})
+    assert "\x1b[6F\x1b[J" in shown
 
 
 def test_no_colour_where_none_is_wanted():

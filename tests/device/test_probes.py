@@ -179,7 +179,14 @@ def test_the_gpgpu_of_a_ty1200_is_another_beside_another_cpu(tmp_path):
         ("0000:41:00.0", "0x1ed5", "0xd802", "0x030000", "moore_threads", "a Moore Threads card at 0000:41:00.0"),
         ("0000:41:00.0", "0x1d94", "0xd802", "0x0b4000", "hygon", "a Hygon DCU at 0000:41:00.0, but its driver"),
         ("0000:41:00.0", "0x1002", "0xd802", "0x030000", "amd", "an AMD GPU at 0000:41:00.0, but no /dev/kfd"),
-        ("0000:41:00.0", "0x8086", "0xd802", "0x120000", "intel", "an Intel NPU at 0000:41:00.0, but no /dev/accel"),
+        (
+            "0000:41:00.0",
+            "0x8086",
+            "0xd802",
+            "0x120000",
+            "intel",
+            "an Intel NPU at 0000:41:00.0, but no /dev/accel/* of",
+        ),
     ],
 )
 def test_a_card_without_its_driver_is_trouble_and_no_device(tmp_path, folder, vendor, device, kind, platform, trouble):
@@ -190,6 +197,28 @@ def test_a_card_without_its_driver_is_trouble_and_no_device(tmp_path, folder, ve
     assert found.findings[platform].trouble.startswith(trouble)
     assert found.findings[platform].fix
     assert {name for name, finding in found.findings.items() if finding.trouble} == {platform}
+
+
+def test_the_node_of_another_card_is_no_evidence(tmp_path):
+    copy = changed("ty1200-16gb", tmp_path)
+    index = json.loads((copy / "machine.json").read_text())
+    index["nodes"] = [node for node in index["nodes"] if "/drm/" not in node]
+    (copy / "machine.json").write_text(json.dumps(index))
+    found = survey(replay(copy))
+    assert [device.name for device in found.devices] == ["cpu", "iluvatar:0", "openvino:NPU"]
+    assert found.findings["intel"].trouble == "an Intel GPU at 0000:00:02.0, but no /dev/dri/* of its driver"
+
+
+def test_several_cards_of_one_kind_are_numbered_as_openvino_does(tmp_path):
+    for number, address in enumerate(("0000:00:02.0", "0000:03:00.0")):
+        folder = f"/sys/bus/pci/devices/{address}"
+        for name, text in (("vendor", "0x8086"), ("class", "0x030000"), ("device", f"0x000{number}")):
+            put(tmp_path, f"{folder}/{name}", text)
+        put(tmp_path, f"{folder}/drm/renderD{128 + number}/dev", "226:128")
+        put(tmp_path, f"/dev/dri/renderD{128 + number}")
+    found = survey(live(tmp_path, {}))
+    assert [device.name for device in found.devices] == ["cpu", "openvino:GPU.0", "openvino:GPU.1"]
+    assert found.device("openvino:GPU.1").evidence["node"] == "/dev/dri/renderD129"
 
 
 def test_network_cards_of_such_vendors_are_no_accelerators(tmp_path):

@@ -18,7 +18,7 @@ from edgert.device.telemetry import FIRST, Sampler
 GIB = 1 << 30
 TOLD = {
     ("jetson-thor", "cuda:0"): {
-        "power_w": 12.0 * 1.2 + 12.0 * 0.542 + 5.0 * 1.304, "temperature_c": 55.1, "clock_mhz": 1575.0,
+        "power_w": 12.0 * 1.2 + 12.0 * 0.542 + 5.0 * 1.304, "temperature_c": 62.0, "clock_mhz": 1575.0,
         "utilization_percent": 85.0, "power_mode": "MAXN", "memory_total_bytes": 128766976 << 10,
         "memory_used_bytes": 13185738752,
     },

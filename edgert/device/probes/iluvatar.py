@@ -11,7 +11,11 @@ from edgert.device.reading import Reading, Readings
 from edgert.device.survey import Finding, Platform
 
 VENDOR: Final = "0x1e3e"
-IXSMI: Final = Tool(name="ixsmi", folders=("/usr/local/corex/bin",), libraries=("/usr/local/corex/lib64",))
+IXSMI: Final = Tool(
+    name="ixsmi",
+    folders=("/usr/local/corex/bin",),
+    libraries=("/usr/local/corex/lib64", "/usr/local/corex/lib"),
+)
 _STATE: Final = ("name", "memory.total", "memory.used", "temperature.gpu", "utilization.gpu")
 _POWER: Final = (("gpu.power.draw",), ("power.draw",))
 """CoreX 4 and 3."""

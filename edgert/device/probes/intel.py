@@ -16,24 +16,28 @@ from edgert.device.reading import Reading, Readings
 from edgert.device.survey import Finding, Platform
 
 VENDOR: Final = "0x8086"
-_NPU: Final = "/sys/class/accel/accel*/device"
-_NODES: Final = {pci.ACCELERATOR: "/dev/accel/accel[0-9]*", pci.DISPLAY: "/dev/dri/renderD[0-9]*"}
-_NAMES: Final = {pci.ACCELERATOR: ("NPU", "Intel NPU"), pci.DISPLAY: ("GPU", "Intel GPU")}
+_KINDS: Final = {
+    pci.ACCELERATOR: ("NPU", "Intel NPU", "accel/accel[0-9]*", "/dev/accel"),
+    pci.DISPLAY: ("GPU", "Intel GPU", "drm/renderD[0-9]*", "/dev/dri"),
+}
+"""Class of a card to OpenVINO's name and ours, what its driver adds to the card's folder, and where the node lies."""
 
 
 def probe(machine: Machine) -> Finding:
     """See `Platform.probe`."""
-    found, missing = {}, []
-    for kind, pattern in _NODES.items():
-        cards = pci.cards(machine, VENDOR, (kind,))
-        nodes = machine.names(pattern) if cards else ()
-        name, title = _NAMES[kind]
-        if cards and not nodes:
-            missing.append(f"an {title} at {pci.said(cards)}, but no {pattern.replace('[0-9]*', '*')}")
-        if cards and nodes:
-            numbered = len(cards) > 1  # OpenVINO then calls them GPU.0, GPU.1
-            for index, card in enumerate(cards):
-                found[f"{name}.{index}" if numbered else name] = (title, card, pattern.replace("[0-9]*", "*"))
+    found: dict[str, tuple[str, pci.Card, str]] = {}
+    missing = []
+    for kind, (name, title, driven, folder) in _KINDS.items():
+        ready = []
+        for card in pci.cards(machine, VENDOR, (kind,)):
+            added = machine.names(f"/sys/bus/pci/devices/{card.address}/{driven}")
+            node = f"{folder}/{added[0].rpartition('/')[2]}" if added else ""
+            if node and machine.names(node):  # a node of the card's own: another vendor's card may have one there too
+                ready.append((title, card, node))
+            else:
+                missing.append(f"an {title} at {card.address}, but no {node or f'{folder}/*'} of its driver")
+        for index, entry in enumerate(ready):
+            found[f"{name}.{index}" if len(ready) > 1 else name] = entry  # as OpenVINO numbers them
     trouble = "; ".join(missing)
     fix = "Install Intel's driver for it; in a container, pass the node" if missing else ""
     if not found:

@@ -94,10 +94,11 @@ def read(machine: Machine, device: Device) -> Reading:
     found.put("power_w", _power(machine), "no power monitor is visible in /sys/class/hwmon")
     found.put("clock_mhz", _first(machine, _CLOCKS, 1e-6), "no GPU is visible in /sys/class/devfreq")
     found.put("utilization_percent", _first(machine, _LOADS, 0.1), "the kernel shows no load of the GPU")
-    found.put("temperature_c", zone(machine, ("gpu-thermal", "tj-thermal")), "the zone gpu-thermal does not tell")
+    found.put("temperature_c", zone(machine, ("gpu-thermal",)), "the zone gpu-thermal does not tell")
     found.put("power_mode", power_mode(machine), "nvpmodel does not tell")
     if rows:
         nvidia.put_row(found, rows[0], source)
+    found.put("temperature_c", zone(machine, ("tj-thermal",)), "no zone tells")  # the hottest place of the chip
     found.put("throttle", None, "nvidia-smi does not tell on a Jetson")
     return Reading(values=found.values, missing=found.missing)
 
