@@ -9,13 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from device.machines import live, put, recorded
+from device.machines import changed, live, put, recorded
 
 from edgert.device import find_device
 from edgert.device import survey as module
 from edgert.device.device import Device
 from edgert.device.machine import Machine
 from edgert.device.reading import Reading
+from edgert.device.recording import replay
 from edgert.device.survey import PLATFORMS, Finding, Platform, refuse_device, survey
 from edgert.errors import DeviceError, UnknownNameError, UnsupportedError
 from edgert.registry import Registry
@@ -51,9 +52,9 @@ def test_a_platform_that_hangs_counts_as_silent(add, tmp_path):
     forever = threading.Event()
     add("slow", lambda machine: forever.wait(60.0) and Finding())
     add("acme", acme)
-    found = survey(live(tmp_path, {}), limit_s=1.0)
+    found = survey(live(tmp_path, {}), limit_s=3.0)
     forever.set()
-    assert found.findings["slow"].no == "no answer within 1 s"
+    assert found.findings["slow"].no == "no answer within 3 s"
     assert found.findings["slow"].looked == ()
     assert [one.name for one in found.devices] == ["cpu", "acme:0"]
 
@@ -121,6 +122,17 @@ def test_no_provider_is_told_of_two_runtimes():
     found = survey(recorded("mixed"))
     assert found.runtime == "more than one onnxruntime is installed: onnxruntime 1.23.2, onnxruntime-gpu 1.23.2"
     assert [one.providers for one in found.devices] == [()] * 6
+
+
+def test_a_runtime_that_takes_long_to_import_still_runs_on_the_cpu(tmp_path):
+    kid = {"name": "onnxruntime", "problem": "python (onnxruntime) did not answer within 0.9 s"}
+    found = survey(replay(changed("h200", tmp_path, children=[kid])))
+    assert found.device("cpu").providers == ("CPUExecutionProvider",)
+    assert found.runtime == kid["problem"]
+    kid["problem"] = "python (onnxruntime) ended with status 1: ImportError: libfoo.so"
+    found = survey(replay(changed("h200", tmp_path / "broken", children=[kid])))
+    assert found.device("cpu").providers == ()
+    assert "no inference provider for it is installed" in found.device("cpu").notes[0]
 
 
 @pytest.mark.parametrize(

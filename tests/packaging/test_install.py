@@ -53,6 +53,7 @@ def test_wheel_runs_the_main_job_from_an_empty_folder(checkout: Path, tmp_path: 
     assert "edgert/_data/sims/quadruped/scene.xml" in names
     assert "edgert/_data/models/quadruped/policy.onnx" in names
     assert {"edgert/_data/models/catalog.toml", "edgert/_data/models/catalog/go1_playground.toml"} <= set(names)
+    assert "edgert/device/chips.toml" in names
     assert not [name for name in names if name.startswith(("tests/", "examples/", "sims/", "models/"))]
 
     binaries = installed(tmp_path, f"{wheel}[cpu]")
