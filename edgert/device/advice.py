@@ -19,6 +19,8 @@ WARP_CUDA: Final = 13
 """CUDA that the plain wheels of warp-lang are built for."""
 DRIVERS: Final = {12: 525, 13: 580}
 """CUDA to the oldest driver that runs it: NVIDIA, CUDA compatibility, table of minor version compatibility."""
+_JETPACK_CUDA: Final = ((38, 13), (36, 12))
+"""First release of Linux for Tegra to the CUDA of its JetPack; JetPack 5 has 11."""
 _JETSONS: Final = ("sm_72", "sm_87", "sm_101", "sm_110")
 
 
@@ -80,7 +82,7 @@ def jetson_wheel(machine: Machine, found: Survey) -> Iterator[Check]:
                 name="jetson-wheel",
                 status="warn",
                 found=f"onnxruntime-gpu {version}: the one of PyPI has no kernels for {device.arch}",
-                fix=f"Unless it came from NVIDIA: {fix}",
+                fix=f"If it is that one: {fix}",
             )
         elif not device.providers:
             installed = ", ".join(machine.runtimes()) or "no onnxruntime"
@@ -88,7 +90,7 @@ def jetson_wheel(machine: Machine, found: Survey) -> Iterator[Check]:
                 name="jetson-wheel",
                 status="warn",
                 found=f"{installed} has no provider for {device.chip}",
-                fix=f"pip uninstall -y onnxruntime, then install {fix}",
+                fix=f"Run: pip uninstall -y onnxruntime. {fix}",
             )
 
 
@@ -102,7 +104,7 @@ def warp(machine: Machine, found: Survey) -> Iterator[Check]:
     cuda = int(tagged[1]) if tagged is not None else WARP_CUDA
     release = jetson.l4t(machine)
     if release:
-        has = 13 if int(release.split(".")[0]) >= 38 else 12
+        has = next((cuda for first, cuda in _JETPACK_CUDA if int(release.split(".")[0]) >= first), 11)
         found_text, old = f"L4T {release} has CUDA {has}", has < cuda
     else:
         number = re.match(r"\d{1,4}", cards[0].driver)
@@ -110,11 +112,12 @@ def warp(machine: Machine, found: Survey) -> Iterator[Check]:
             return
         found_text, old = f"driver {cards[0].driver}", int(number[0]) < DRIVERS.get(cuda, 0)
     if old:
+        wheel = ", or install the wheel of warp-lang for CUDA 12 (+cu12)" if cuda > 12 else ""
         yield Check(
             name="warp-driver",
             status="warn",
             found=f"{found_text}, but warp-lang {version} needs CUDA {cuda}, driver {DRIVERS.get(cuda, 0)} or newer",
-            fix=f"Update the driver, or install the wheel of warp-lang for CUDA {cuda - 1} (+cu{cuda - 1})",
+            fix=f"Update {'JetPack' if release else 'the driver'}{wheel}",
         )
     else:
         yield Check(name="warp-driver", status="ok", found=f"{found_text}, new enough for warp-lang {version}")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from edgert.device.chips import Chip, bundled_chips, identify, read_chips
 from edgert.device.device import Device, cpu_name, cpuinfo
@@ -46,6 +46,8 @@ PLUGINS: Final[Mapping[str, str]] = {
 }
 """Inference provider to the plug-in package that adds it to any onnxruntime."""
 
+_RUNTIME: Final = ""
+"""Stands for onnxruntime, which is asked beside the platforms."""
 _EVERYWHERE: Final = (CPU_PROVIDER, "AzureExecutionProvider")
 """Providers of every build, which say nothing of a chip."""
 
@@ -80,7 +82,7 @@ class Platform:
         probe: looks at a machine; raises nothing.
         read: reads the telemetry of one device that the probe found; raises nothing.
         providers: inference providers for it, best first; "*" stands for any that only some builds have.
-        install: what brings a provider, for people.
+        install: what brings a provider: a sentence for people.
         proven: whether edgert ran on such a chip.
         chips: a table of chips of its own, as `chips.toml` is; None for the bundled one alone.
     """
@@ -162,59 +164,77 @@ def survey(machine: Machine | None = None, *, probe_s: float = PROBE_S, limit_s:
     """
     machine = machine or LiveMachine()
     platforms, broken = load_platforms()
-    started_s = time.monotonic()
-    asked = {name: Watched(machine.by(started_s + probe_s)) for name in (*platforms, "")}
-    answers: dict[str, Finding | list[str] | str] = {}
-
-    def ask(name: str) -> None:
-        try:
-            answers[name] = platforms[name].probe(asked[name]) if name else _available(asked[name])
-        except Exception as error:  # a plug-in may raise anything; nothing of it ends the survey
-            answers[name] = Finding(no=f"its probe broke: {one_line(f'{type(error).__name__}: {error}')}")
-
-    threads = {name: threading.Thread(target=ask, args=(name,), daemon=True) for name in asked}
-    for thread in threads.values():
-        thread.start()
-    for thread in threads.values():
-        thread.join(max(0.0, started_s + limit_s - time.monotonic()))
-    done = {name: answers[name] for name, thread in threads.items() if not thread.is_alive()}
-    runtime = done.pop("", f"python (onnxruntime) did not answer within {limit_s:g} s")
+    deadline_s = time.monotonic() + probe_s
+    asked = {name: Watched(machine.by(deadline_s)) for name in (*platforms, _RUNTIME)}
+    questions = {name: platform.probe for name, platform in platforms.items()} | {_RUNTIME: _available}
+    answers = _ask(questions, asked, limit_s)
+    runtime = answers.pop(_RUNTIME, f"python (onnxruntime) did not answer within {limit_s:g} s")
     available = runtime if isinstance(runtime, list) else []
     if "did not answer" in str(runtime) and len(machine.runtimes()) == 1:
         available = [CPU_PROVIDER]  # which every build has, however long its import takes
-    silent = Finding(no=f"no answer within {limit_s:g} s")
-    findings: dict[str, Finding] = {}
-    listed_by: dict[str, str] = {}
+    tables, wrong = _tables(platforms)
     host = _host(asked.get("cpu"))
-    tables = [*bundled_chips().values()]
+    findings: dict[str, Finding] = {}
+    for name, platform in platforms.items():
+        finding = answers.get(name, Finding(no=f"no answer within {limit_s:g} s"))
+        if not isinstance(finding, Finding):
+            finding = Finding(no="its probe gave no Finding")
+        finding = _without_doubles(finding, findings)
+        devices = tuple(
+            _completed(device, platform, available, machine.packages(), tables, host) for device in finding.devices
+        )
+        looked = asked[name].looked_at() if name in answers else ()
+        findings[name] = replace(finding, devices=devices, looked=looked)
+    return Survey(
+        devices=tuple(device for finding in findings.values() for device in finding.devices),
+        findings={**findings, **broken, **wrong},
+        platforms=platforms,
+        chips={chip.name: chip for chip in reversed(tables)},
+        runtime="" if isinstance(runtime, list) else str(runtime),
+    )
+
+
+def _ask(
+    questions: Mapping[str, Callable[[Machine], Any]], machines: Mapping[str, Machine], limit_s: float
+) -> dict[str, Any]:
+    """What each question gave of its machine, of those that were answered in time."""
+    answers: dict[str, Any] = {}
+
+    def ask(name: str) -> None:
+        try:
+            answers[name] = questions[name](machines[name])
+        except Exception as error:  # a plug-in may raise anything; nothing of it ends the survey
+            answers[name] = Finding(no=f"its probe broke: {one_line(f'{type(error).__name__}: {error}')}")
+
+    until_s = time.monotonic() + limit_s
+    # Daemons: what hangs in a driver ends with the program.
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in questions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, until_s - time.monotonic()))
+    return dict(answers)
+
+
+def _tables(platforms: Mapping[str, Platform]) -> tuple[list[Chip], dict[str, Finding]]:
+    """The chips that are known, and what is wrong with tables of plug-ins."""
+    tables, wrong = [*bundled_chips().values()], {}
     for name, platform in platforms.items():
         if platform.chips is not None:
             try:
                 tables += read_chips(platform.chips).values()
             except EdgertError as error:
-                broken[f"{name} (chips)"] = Finding(no=str(error))
-    for name, platform in platforms.items():
-        finding = done.get(name, silent)
-        if not isinstance(finding, Finding):
-            finding = Finding(no="its probe gave no Finding")
-        for device in finding.devices:
-            if device.name in listed_by:
-                finding = replace(
-                    finding, devices=(), no=f"{device.name} is listed by {listed_by[device.name]} already"
-                )
-        listed_by.update({device.name: name for device in finding.devices})
-        devices = tuple(
-            _completed(device, platform, available, machine.packages(), tables, host) for device in finding.devices
-        )
-        looked = asked[name].looked_at() if name in done else ()
-        findings[name] = replace(finding, devices=devices, looked=looked)
-    return Survey(
-        devices=tuple(device for finding in findings.values() for device in finding.devices),
-        findings={**findings, **broken},
-        platforms=platforms,
-        chips={chip.name: chip for chip in reversed(tables)},
-        runtime="" if isinstance(runtime, list) else str(runtime),
-    )
+                wrong[f"{name} (chips)"] = Finding(no=str(error))
+    return tables, wrong
+
+
+def _without_doubles(finding: Finding, before: Mapping[str, Finding]) -> Finding:
+    """A finding whose devices no platform before has listed under the same names."""
+    listed = {device.name: name for name, other in before.items() for device in other.devices}
+    for device in finding.devices:
+        if device.name in listed:
+            return replace(finding, devices=(), no=f"{device.name} is listed by {listed[device.name]} already")
+    return finding
 
 
 def _available(machine: Machine) -> list[str] | str:
@@ -259,7 +279,7 @@ def _completed(
     if not platform.proven:
         notes += (UNPROVEN,)
     if not providers:
-        notes += (f"no inference provider for it is installed: {platform.install}",)
+        notes += (f"no inference provider for it is installed. {platform.install}",)
     if chip is not None and chip.notes:
         notes += (chip.notes,)
     return replace(device, model=chip.name if chip is not None else "", providers=providers, notes=notes)
@@ -267,6 +287,7 @@ def _completed(
 
 def refuse_device(name: str, machine: Machine | None = None) -> EdgertError:
     """Why no policy can run on a device other than the CPU."""
+    machine = machine or LiveMachine()
     found = survey(machine)
     try:
         device = found.device(name)
@@ -274,7 +295,7 @@ def refuse_device(name: str, machine: Machine | None = None) -> EdgertError:
         return error
     if not device.providers:
         platform = found.platform_of(device)
-        installed = ", ".join((machine or LiveMachine()).runtimes())
+        installed = ", ".join(machine.runtimes())
         return DeviceError(
             f"no inference provider for device '{name}' ({device.chip}) is installed",
             found=found.runtime or installed or "no onnxruntime",

@@ -57,13 +57,13 @@ def test_what_is_wrong_with_a_machine(name):
         (
             "jetson-thor", "jetson-wheel",
             "onnxruntime-gpu 1.23.2: the one of PyPI has no kernels for sm_110",
-            "Unless it came from NVIDIA: onnxruntime-gpu from NVIDIA's index for Jetson, or built from source; PyPI's "
-            "has no kernels for it",
+            "If it is that one: Take onnxruntime-gpu from NVIDIA's index for Jetson, or build it: PyPI's has no "
+            "kernels for it",
         ),
         (
             "jetson-orin", "warp-driver",
             "L4T 36.4 has CUDA 12, but warp-lang 1.19.0 needs CUDA 13, driver 580 or newer",
-            "Update the driver, or install the wheel of warp-lang for CUDA 12 (+cu12)",
+            "Update JetPack, or install the wheel of warp-lang for CUDA 12 (+cu12)",
         ),
         (
             "jetson-orin", "power-mode", "MODE_30W: clocks are held below what the module can",
@@ -76,7 +76,7 @@ def test_what_is_wrong_with_a_machine(name):
         ),
         (
             "h200", "provider-cuda-0", "onnxruntime 1.23.2 has no provider for NVIDIA H200",
-            "pip uninstall -y onnxruntime, then pip install onnxruntime-gpu",
+            "Run: pip uninstall -y onnxruntime, then pip install onnxruntime-gpu",
         ),
         (
             "ty1200-16gb", "openvino",
@@ -120,6 +120,11 @@ def test_what_a_check_says(name, check, found, fix):
 def test_the_wheel_of_warp_for_an_older_cuda_fits_an_older_driver(tmp_path: Path) -> None:
     copy = changed("h200", tmp_path, packages={"warp-lang": "1.19.0+cu12"})
     assert checks(replay(copy))["warp-driver"].status == "ok"
+    copy = changed("jetson-orin", tmp_path, packages={"warp-lang": "1.19.0+cu12"})
+    put(copy, "/root/etc/nv_tegra_release", "# R35 (release), REVISION: 4.1, GCID: 1")
+    check = checks(replay(copy))["warp-driver"]
+    assert check.found.startswith("L4T 35.4 has CUDA 11, but warp-lang 1.19.0+cu12 needs CUDA 12")
+    assert check.fix == "Update JetPack"
     copy = changed("h200", tmp_path / "none", packages={})
     assert "warp-driver" not in checks(replay(copy))
 

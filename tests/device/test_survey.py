@@ -142,7 +142,7 @@ def test_a_runtime_that_takes_long_to_import_still_runs_on_the_cpu(tmp_path):
             "h200", "cuda:0", DeviceError,
             "no inference provider for device 'cuda:0' (NVIDIA H200) is installed: found onnxruntime 1.23.2, expected "
             "TensorrtExecutionProvider or CUDAExecutionProvider or NvTensorRTRTXExecutionProvider. "
-            "pip uninstall -y onnxruntime, then pip install onnxruntime-gpu",
+            "Run: pip uninstall -y onnxruntime, then pip install onnxruntime-gpu",
         ),
         (
             "gb10", "cuda:0", UnsupportedError,
@@ -150,7 +150,7 @@ def test_a_runtime_that_takes_long_to_import_still_runs_on_the_cpu(tmp_path):
         ),
         (
             "ty1200-16gb", "iluvatar:0", DeviceError,
-            "no inference provider for device 'iluvatar:0' (MRC-V100-0x18) is installed: found onnxruntime 1.23.2. no "
+            "no inference provider for device 'iluvatar:0' (MRC-V100-0x18) is installed: found onnxruntime 1.23.2. No "
             "public one exists for CoreX; on a TY1200 use the Intel chips beside it: pip install "
             "onnxruntime-ep-openvino",
         ),

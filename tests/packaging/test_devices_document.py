@@ -67,7 +67,7 @@ def test_the_chip_of_the_document_is_found(acme: Path) -> None:
     assert (row["chip"], row["model"], row["memory_bytes"]) == ("Acme A1", "acme-a1", 16 << 30)
     assert row["notes"] == [
         "not yet run on hardware",
-        "no inference provider for it is installed: pip install onnxruntime-acme",
+        "no inference provider for it is installed. Run: pip install onnxruntime-acme",
     ]
 
 

@@ -169,5 +169,5 @@ PLATFORM: Final = Platform(
     probe=probe,
     read=read,
     providers=("MIGraphXExecutionProvider", "ROCMExecutionProvider"),
-    install="pip uninstall -y onnxruntime, then pip install onnxruntime-migraphx",
+    install="Run: pip uninstall -y onnxruntime, then pip install onnxruntime-migraphx",
 )

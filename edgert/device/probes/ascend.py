@@ -130,5 +130,5 @@ PLATFORM: Final = Platform(
     probe=probe,
     read=read,
     providers=("CANNExecutionProvider",),
-    install="pip uninstall -y onnxruntime, then pip install onnxruntime-cann",
+    install="Run: pip uninstall -y onnxruntime, then pip install onnxruntime-cann",
 )

@@ -202,6 +202,6 @@ PLATFORM: Final = Platform(
     probe=probe,
     read=read,
     providers=(CPU_PROVIDER, "OpenVINOExecutionProvider"),
-    install='pip install "edgert[cpu]"',
+    install='Run: pip install "edgert[cpu]"',
     proven=True,
 )

@@ -125,5 +125,5 @@ PLATFORM: Final = Platform(
     probe=probe,
     read=read,
     providers=("*",),
-    install="Hygon's own wheel of onnxruntime, from its developer site",
+    install="Install Hygon's wheel of onnxruntime, from its developer site",
 )

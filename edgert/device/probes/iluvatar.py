@@ -86,6 +86,6 @@ PLATFORM: Final = Platform(
     prefix="iluvatar",
     probe=probe,
     read=read,
-    install="no public one exists for CoreX; on a TY1200 use the Intel chips beside it: "
+    install="No public one exists for CoreX; on a TY1200 use the Intel chips beside it: "
     "pip install onnxruntime-ep-openvino",
 )

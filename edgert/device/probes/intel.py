@@ -119,5 +119,5 @@ PLATFORM: Final = Platform(
     probe=probe,
     read=read,
     providers=("OpenVINOExecutionProvider",),
-    install="pip install onnxruntime-ep-openvino",
+    install="Run: pip install onnxruntime-ep-openvino",
 )

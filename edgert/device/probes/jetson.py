@@ -137,5 +137,5 @@ PLATFORM: Final = Platform(
     probe=probe,
     read=read,
     providers=("TensorrtExecutionProvider", "CUDAExecutionProvider"),
-    install="onnxruntime-gpu from NVIDIA's index for Jetson, or built from source; PyPI's has no kernels for it",
+    install="Take onnxruntime-gpu from NVIDIA's index for Jetson, or build it: PyPI's has no kernels for it",
 )

@@ -95,5 +95,5 @@ PLATFORM: Final = Platform(
     probe=probe,
     read=read,
     providers=("MUSAExecutionProvider",),
-    install="Moore Threads' own plug-in of onnxruntime for MUSA",
+    install="Install Moore Threads' plug-in of onnxruntime for MUSA",
 )

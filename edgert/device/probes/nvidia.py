@@ -180,5 +180,5 @@ PLATFORM: Final = Platform(
     probe=probe,
     read=read,
     providers=("TensorrtExecutionProvider", "CUDAExecutionProvider", "NvTensorRTRTXExecutionProvider"),
-    install="pip uninstall -y onnxruntime, then pip install onnxruntime-gpu",
+    install="Run: pip uninstall -y onnxruntime, then pip install onnxruntime-gpu",
 )

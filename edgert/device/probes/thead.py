@@ -84,5 +84,5 @@ PLATFORM: Final = Platform(
     prefix="ppu",
     probe=probe,
     read=read,
-    install="no public one exists for a PPU: use --device cpu",
+    install="No public one exists for a PPU: use --device cpu",
 )
