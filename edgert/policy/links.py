@@ -11,7 +11,7 @@ import numpy.typing as npt
 from edgert.contract.observe import affine
 from edgert.contract.spec import MODEL, Contract, InputSpec, NetworkSpec, ObservationTerm, output_place
 from edgert.errors import ContractError
-from edgert.policy.onnx_model import Arrays
+from edgert.policy.engine.protocol import Arrays
 
 Link = Callable[[], None]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from edgert.contract.motion import Motion, check_motion
 from edgert.contract.observe import whole_inputs
 from edgert.contract.spec import Contract, MotionSpec
-from edgert.device.device import Device
+from edgert.device.device import find_device
 from edgert.errors import ContractError
 from edgert.policy.load import LoadedPolicy
 from edgert.policy.motion import Track, make_motion
@@ -19,12 +19,10 @@ from edgert.policy.motion_network import read_network
 from edgert.policy.onnx_model import OnnxModel
 
 
-def load_motion(loaded: LoadedPolicy, device: Device) -> Motion | None:
+def load_motion(loaded: LoadedPolicy) -> Motion | None:
     """The motion that the contract names; None for a policy without one.
 
-    Args:
-        loaded: the policy.
-        device: where its network runs, once for each frame of a motion that is in it.
+    A motion in the network is read on the CPU, wherever the policy acts: it is a table, and no digit of it may change.
 
     Raises:
         ContractError: the motion cannot be used, or lacks what the contract's terms read.
@@ -32,15 +30,15 @@ def load_motion(loaded: LoadedPolicy, device: Device) -> Motion | None:
     """
     contract = loaded.contract
     spec = contract.motion
-    motion = None if spec is None else make_motion(_track(loaded, spec, device), spec, contract)
+    motion = None if spec is None else make_motion(_track(loaded, spec), spec, contract)
     check_motion(contract, motion)
     return motion
 
 
-def _track(loaded: LoadedPolicy, spec: MotionSpec, device: Device) -> Track:
+def _track(loaded: LoadedPolicy, spec: MotionSpec) -> Track:
     if spec.file:
         return read_track(loaded.file.path, spec, loaded.contract)
-    model = OnnxModel(loaded.file, device)  # of its own: it needs outputs that no tick of a run does
+    model = OnnxModel(loaded.file, find_device("cpu"))  # of its own: it needs outputs that no tick of a run does
     missing = [name for name in spec.outputs.values() if name not in model.outputs]
     if missing or spec.time_step not in model.inputs:
         raise ContractError(

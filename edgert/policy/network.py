@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from edgert.closing import Closes
 from edgert.errors import ContractError, IntegrityError, UnsupportedError
-from edgert.policy.onnx_model import Arrays, Mask, Memory, OnnxModel
+from edgert.policy.engine.buffers import fitting
+from edgert.policy.engine.protocol import Arrays, Buffer
+from edgert.policy.onnx_model import Mask, Memory, OnnxModel
+
+Run = Callable[[], None]
+"""One run of the network on arrays that are bound."""
 
 
 class OnnxNetwork(Closes):
     """A batch of an opened model that acts.
 
-    Acting on `obs` and `out` copies nothing. Other arrays of the same shapes and dtypes are bound by pointer at their
-    first use and kept alive until others are.
+    Other arrays than `obs` and `out`, of the same shapes and dtypes, are bound by pointer at their first use and kept
+    alive until others are: numpy's, and whatever speaks DLPack (torch, cupy, Warp). Where the device does not use an
+    array where it lies it is copied at each run, which `Placement.zero_copy` refuses.
 
     Args:
         model: the opened model; the network closes it.
@@ -32,6 +37,7 @@ class OnnxNetwork(Closes):
         nworld: rows of each.
         runs: how often the network runs for one `act`: more than once if its batch is fixed to fewer rows.
         provider: the inference provider that runs it.
+        nodes: of the graph, each with the provider that computes it.
         name: how messages call it.
     """
 
@@ -46,6 +52,7 @@ class OnnxNetwork(Closes):
         self.file = model.file
         self.device = model.device
         self.provider = model.provider
+        self.nodes = model.engine.nodes
         self.name = str(model.file.path)
         self.obs: Arrays = MappingProxyType(dict(obs))
         self.out: Arrays = MappingProxyType(dict(out))
@@ -55,21 +62,24 @@ class OnnxNetwork(Closes):
         self.runs = self.nworld // self._rows
         self._optional = frozenset(optional)
         self._model = model
-        self._session = model.session
-        self._run = model.session.run_with_iobinding
-        self._own = self._bind(self.obs, self.out)
-        self._other: tuple[list[Any], tuple[npt.NDArray[Any], ...]] = ([], ())
+        self._engine = model.engine
+        self._zero_copy = model.placement.zero_copy
+        self._own: list[Run] | None = None
+        self._other: tuple[list[Run], tuple[Any, ...], tuple[int, ...]] = ([], (), ())
 
     def act(self, obs: Arrays, out: Arrays, due: Mask | None = None) -> None:
         """Fill `out` with the network's outputs for `obs`; both (nworld, ...), float32 unless the model differs.
 
         The memory of worlds outside `due` (None: all) stays as it is.
         """
-        if self._session is None:
+        if self._engine is None:
             raise UnsupportedError(f"policy {self.name} is closed")
         try:
-            for binding in self._own if obs is self.obs and out is self.out else self._bindings_of(obs, out):
-                self._run(binding)
+            runs = self._own if obs is self.obs and out is self.out else self._runs_on(obs, out)
+            if runs is None:
+                runs = self._own = self._bind(obs, out)
+            for run in runs:
+                run()
         except RuntimeError as error:  # what onnxruntime raises when a node fails
             raise IntegrityError(f"policy {self.name} fails while it runs", found=error) from error
         for memory in self._memory.values():
@@ -83,52 +93,59 @@ class OnnxNetwork(Closes):
         for memory in self._memory.values():
             memory.now[slice(None) if mask is None else mask] = 0.0
 
-    def _bindings_of(self, obs: Arrays, out: Arrays) -> list[Any]:
+    def _runs_on(self, obs: Arrays, out: Arrays) -> list[Run]:
         if not isinstance(obs, Mapping) or not isinstance(out, Mapping):
             raise ContractError("a policy acts on mappings from ONNX name to array", found=type(obs).__name__)
         arrays = (*(obs.get(name) for name in self.obs), *(out.get(name) for name in self.out))
-        bindings, bound = self._other
-        if len(bound) != len(arrays) or any(a is not b for a, b in zip(arrays, bound, strict=True)):
-            bindings = self._bind(obs, out)
-            self._other = (bindings, cast(tuple[npt.NDArray[Any], ...], arrays))  # kept alive with the bindings
-        return bindings
+        runs, bound, places = self._other
+        if (
+            len(bound) != len(arrays)
+            or any(a is not b for a, b in zip(arrays, bound, strict=True))
+            or places != tuple(map(_place, arrays))
+        ):
+            runs = self._bind(obs, out)
+            self._other = (runs, arrays, tuple(map(_place, arrays)))
+        return runs
 
-    def _bind(self, obs: Arrays, out: Arrays) -> list[Any]:
-        """Bindings of the arrays by pointer, one a run; whoever keeps them keeps the arrays."""
-        bindings = [self._session.io_binding() for _ in range(self.runs)]
-        for given, expected in ((obs, self.obs), (out, self.out)):
+    def _bind(self, obs: Arrays, out: Arrays) -> list[Run]:
+        """What runs the network on the arrays, by pointer, one a run; each keeps its arrays alive."""
+        inputs: list[dict[str, Buffer]] = [{} for _ in range(self.runs)]
+        outputs: list[dict[str, Buffer]] = [{} for _ in range(self.runs)]
+        for given, expected, buffers in ((obs, self.obs, inputs), (out, self.out, outputs)):
             for name, own in expected.items():
                 array: Any = given.get(name)
                 if array is None and expected is self.out and name in self._optional:
                     continue
-                check_array(name, array, own, written=expected is self.out)
+                facts = fitting(name, array, own, written=expected is self.out)
                 if expected is self.obs:
                     shape = self._model.run_shape(name, self._rows, own.shape[1])
                 else:
                     shape = self._model.run_shapes.get(name, (self._rows, *own.shape[1:]))
-                for run, binding in enumerate(bindings):
-                    bind = binding.bind_input if expected is self.obs else binding.bind_output
-                    first = array[run * self._rows :]
-                    bind(name, "cpu", 0, own.dtype.type, shape, first.ctypes.data)
+                for run, each in enumerate(buffers):
+                    each[name] = facts.buffer(shape, run * self._rows * own[0].size)
+                    if self._zero_copy and not self._engine.in_place(name, each[name]):
+                        raise ContractError(
+                            f"the array for '{name}' would be copied at each run of policy {self.name}",
+                            found=f"{facts}, which {self.provider} does not use where it is",
+                            expected="memory of the device, or the arrays that the policy made, as zero_copy asks",
+                        )
         for name, memory in self._memory.items():
-            for now, after, binding in zip(memory.now, memory.next, bindings, strict=True):
-                binding.bind_input(name, "cpu", 0, now.dtype.type, now.shape, now.ctypes.data)
-                binding.bind_output(memory.output, "cpu", 0, after.dtype.type, after.shape, after.ctypes.data)
-        return bindings
+            for now, after, before, given_back in zip(memory.now, memory.next, inputs, outputs, strict=True):
+                before[name], given_back[memory.output] = _buffer(now), _buffer(after)
+        return [self._engine.bind(*both) for both in zip(inputs, outputs, strict=True)]
 
     def close(self) -> None:
-        """Release the session."""
-        self._own = self._other = self._session = self._run = self._model = None  # type: ignore[assignment]
+        """Release the engine."""
+        if self._engine is not None:
+            self._engine.close()
+        self._own = self._other = self._engine = self._model = None  # type: ignore[assignment]
 
 
-def check_array(name: str, array: Any, own: npt.NDArray[Any], *, written: bool) -> None:
-    """Refuse an array of the caller that cannot stand in for a policy's own."""
-    what = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
-    fits = isinstance(array, np.ndarray) and array.shape == own.shape and array.dtype == own.dtype
-    if not fits or not array.flags.c_contiguous or not (array.flags.writeable or not written):
-        writeable = "writeable " if written else ""
-        raise ContractError(
-            f"the array for '{name}' does not fit the policy",
-            found=what,
-            expected=f"{writeable}C-contiguous {own.dtype}{list(own.shape)}",
-        )
+def _buffer(array: npt.NDArray[Any]) -> Buffer:
+    return Buffer(pointer=array.ctypes.data, shape=array.shape, dtype=array.dtype, owner=array)
+
+
+def _place(array: Any) -> int:
+    """Where a tensor's numbers lie now: torch lets the same object get other memory."""
+    place = getattr(array, "data_ptr", None)
+    return place() if place is not None else 0

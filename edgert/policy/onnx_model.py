@@ -1,9 +1,4 @@
-"""`OnnxModel`: an ONNX file opened on ONNX Runtime, and what it declares and gives.
-
-Settings are those for low latency at batch 1: one intra-op thread, sequential, no spinning (two spinning threads burn
-most of a core and are no faster). The session is made so that it fails rather than falls back to another provider, and
-which provider it got is read back.
-"""
+"""`OnnxModel`: an ONNX file opened on an engine, and what it declares and gives."""
 
 from __future__ import annotations
 
@@ -17,39 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.device.device import Device
-from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
-from edgert.errors import ContractError, DeviceError, IntegrityError
+from edgert.errors import ContractError, EdgertError, IntegrityError
+from edgert.policy.engine import Engine, Placement, Tensor, open_engine
+from edgert.policy.engine.protocol import FLOATS, PLAIN, WHOLE, Arrays
 from edgert.policy.images import Image, Shape, flat_shape, row_size, run_shape, wrong_rank
 from edgert.policy.model import PolicyFile
-from edgert.policy.refusals import check_operators, refused_by_runtime
 
-Arrays = Mapping[str, npt.NDArray[Any]]
 Mask = npt.NDArray[np.bool_]
-_FLOATS: Final[Mapping[str, np.dtype[Any]]] = {
-    "tensor(float)": np.dtype(np.float32),
-    "tensor(double)": np.dtype(np.float64),
-    "tensor(float16)": np.dtype(np.float16),
-}
-_WHOLE: Final[Mapping[str, np.dtype[Any]]] = {
-    "tensor(int32)": np.dtype(np.int32),
-    "tensor(int64)": np.dtype(np.int64),
-}
-_NUMBERS: Final = {*_FLOATS} | {f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_LOG_FATAL_ONLY: Final = 4
+_NUMBERS: Final = {*FLOATS} | {f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 MAX_WIDTH: Final = 1 << 20
 """Most numbers of one output in one row that are kept beside the action."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """An input or output as the model declares it: `type` in ONNX Runtime's words, an int for each fixed axis."""
-
-    name: str
-    type: str
-    shape: tuple[int | str | None, ...]
-
-    def __str__(self) -> str:
-        return f"{self.name}{list(self.shape)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +40,27 @@ class OnnxModel:
         file: the model.
         device: where it runs.
         images: inputs that are images, which are handed over in rows like all others.
+        placement: by which provider, and how strictly.
 
     Raises:
-        DeviceError: onnxruntime is missing, or cannot run on the device.
-        IntegrityError: onnxruntime refuses the model.
+        DeviceError: the device cannot run it, or not all of it.
+        IntegrityError: the engine refuses the model.
     """
 
-    def __init__(self, file: PolicyFile, device: Device, images: Mapping[str, Image] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        file: PolicyFile,
+        device: Device,
+        images: Mapping[str, Image] = MappingProxyType({}),
+        placement: Placement = PLAIN,
+    ) -> None:
         self.file = file
         self.device = device
-        self.session = _session(file, device)
-        self.provider: str = self.session.get_providers()[0]
-        self.inputs = {entry.name: _tensor(entry) for entry in self.session.get_inputs()}
-        self.outputs = {entry.name: _tensor(entry) for entry in self.session.get_outputs()}
+        self.placement = placement
+        self.engine: Engine = open_engine(file, device, placement)
+        self.provider = self.engine.provider
+        self.inputs = self.engine.inputs
+        self.outputs = self.engine.outputs
         self._images = images
         self._flat = {name: flat_shape(entry.shape, images.get(name)) for name, entry in self.inputs.items()}
         self.run_shapes: dict[str, tuple[int, ...]] = {}
@@ -95,7 +75,7 @@ class OnnxModel:
         arrays = {}
         for name, size in sizes.items():
             entry = self.inputs[name]
-            types = {**_FLOATS, **_WHOLE} if name in whole else _FLOATS
+            types = {**FLOATS, **WHOLE} if name in whole else FLOATS
             if entry.type not in types:
                 raise ContractError(
                     f"input '{name}' of policy {self.file.path} has a type that observations cannot have",
@@ -112,7 +92,7 @@ class OnnxModel:
                     expected=f"{nworld}, a divisor of it, or a dynamic one",
                     hint="Export it with a dynamic batch axis",
                 )
-            arrays[name] = np.zeros((nworld, size), types[entry.type])
+            arrays[name] = self.engine.array(name, (nworld, size), types[entry.type])
         return arrays
 
     def rows(self, observed: Iterable[str], nworld: int) -> int:
@@ -178,14 +158,14 @@ class OnnxModel:
         """Zeros (nworld, …) for a state input, each row in the model's shape for one world."""
         entry = self.inputs[name]
         open_axes = [size for size in entry.shape if not isinstance(size, int)]
-        if entry.type not in _FLOATS or not entry.shape or len(open_axes) > 1:  # that of the batch may be open
+        if entry.type not in FLOATS or not entry.shape or len(open_axes) > 1:  # that of the batch may be open
             raise ContractError(
                 f"input '{name}' of policy {self.file.path} cannot be the state of a network with memory",
                 found=f"{entry.type} {list(entry.shape)}",
                 expected="floats of a fixed size, but for the batch",
             )
         shape = [size if isinstance(size, int) else 1 for size in entry.shape]
-        return np.zeros((nworld, *shape), _FLOATS[entry.type])
+        return np.zeros((nworld, *shape), FLOATS[entry.type])
 
     def check_rank(self, name: str) -> None:
         """Refuse an input that is not [batch, size], nor [size], nor a single number, nor the image it has to be."""
@@ -244,17 +224,15 @@ class OnnxModel:
         first = {name: array[:rows].reshape(self.run_shape(name, rows, array.shape[1])) for name, array in obs.items()}
         first |= {name: array[0] for name, array in states.items()}
         try:
-            values = dict(zip(outputs, self.session.run(list(outputs), first) if outputs else (), strict=True))
+            values = dict(zip(outputs, self.engine.run(outputs, first), strict=True))
+        except EdgertError:
+            raise
         except Exception as error:  # onnxruntime has no common base class for its errors
             raise IntegrityError(
                 f"policy {self.file.path} fails on its first run", found=error, hint="Check the export"
             ) from error
         self.run_shapes |= {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)}
         return values
-
-
-def _tensor(entry: Any) -> Tensor:
-    return Tensor(entry.name, entry.type, tuple(entry.shape))
 
 
 def _for_all(value: Any, rows: int, nworld: int) -> npt.NDArray[Any]:
@@ -277,37 +255,3 @@ def _unfit(entry: Tensor, value: Any, nworld: int) -> str:
     if not 0 < prod(value.shape[1:]) <= MAX_WIDTH:
         return f"found {prod(value.shape[1:])} numbers a row, not 1 to {MAX_WIDTH}"
     return ""
-
-
-def _session(file: PolicyFile, device: Device) -> Any:
-    runtime = import_onnxruntime()
-    (wanted,) = device.providers
-    available = runtime.get_available_providers()
-    if wanted not in available:
-        raise DeviceError(
-            f"the installed onnxruntime cannot run on {device.name}", found=", ".join(available), expected=wanted
-        )
-    check_operators(file)
-    runtime.set_default_logger_severity(_LOG_FATAL_ONLY)
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = _LOG_FATAL_ONLY
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    if wanted != CPU_PROVIDER:
-        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    # A model with external data has to be opened by path, for onnxruntime to find the data beside it.
-    source: Any = str(file.path) if file.external else file.data
-    try:
-        # Neither falls back to another provider nor takes settings from the model.
-        session = runtime.InferenceSession(
-            source, options, providers=[wanted], enable_fallback=0, read_config_from_model=0
-        )
-    except Exception as error:  # onnxruntime has no common base class for its errors
-        raise refused_by_runtime(file, error, runtime.__version__) from error
-    if session.get_providers()[0] != wanted:
-        raise DeviceError(
-            f"the policy did not get the provider of {device.name}", found=session.get_providers()[0], expected=wanted
-        )
-    return session

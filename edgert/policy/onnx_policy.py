@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -16,13 +17,15 @@ from edgert.contract.observe import whole_inputs
 from edgert.contract.spec import MODEL, Contract, InputSpec, NetworkSpec, output_place
 from edgert.device.device import Device, find_device
 from edgert.errors import ContractError, UnsupportedError
+from edgert.policy.engine.buffers import on_host
+from edgert.policy.engine.protocol import PLAIN, Arrays, Placement
 from edgert.policy.fit import check_inputs
 from edgert.policy.links import Link, links_of
 from edgert.policy.load import LoadedPolicy
 from edgert.policy.load_motion import load_motion
 from edgert.policy.model import PolicyFile
-from edgert.policy.network import OnnxNetwork, check_array
-from edgert.policy.onnx_model import Arrays, Mask, OnnxModel
+from edgert.policy.network import OnnxNetwork
+from edgert.policy.onnx_model import Mask, OnnxModel
 
 MAX_COUNT: Final = 10_000_000
 """Most ticks or frames that an input of integers counts; no run is longer."""
@@ -79,6 +82,7 @@ class OnnxPolicy(Closes):
         nworld: worlds in one batch.
         every_output: compute every other output with numbers (nworld, …) as well as the action; mappings of your own
             need not hold them.
+        placement: by which provider, and how strictly.
 
     Attributes:
         obs, out: arrays by the names of the contract; those of another network than MODEL as "network.name".
@@ -86,6 +90,7 @@ class OnnxPolicy(Closes):
         nworld: rows of each.
         runs: how often a network runs for one `act`: more than once if its batch is fixed to fewer rows.
         provider: the inference provider that runs it.
+        nodes: of every network, each with the provider that computes it.
         left_out: outputs that `every_output` could not give, as "name: reason".
         motion: the reference motion of a tracking policy.
 
@@ -95,7 +100,13 @@ class OnnxPolicy(Closes):
     """
 
     def __init__(
-        self, loaded: LoadedPolicy, device: Device | str = "cpu", nworld: int = 1, *, every_output: bool = False
+        self,
+        loaded: LoadedPolicy,
+        device: Device | str = "cpu",
+        nworld: int = 1,
+        *,
+        every_output: bool = False,
+        placement: Placement = PLAIN,
     ) -> None:
         self.contract = contract = loaded.contract
         self.file = loaded.file
@@ -103,6 +114,7 @@ class OnnxPolicy(Closes):
         self.name = str(loaded.file.path)
         self.nworld = nworld
         self._closed = False
+        self._zero_copy = placement.zero_copy
         specs = contract.networks or (MODEL,)
         wanted = _wanted_outputs(contract, specs)
         unused = [spec.name for spec, outputs in zip(specs, wanted, strict=True) if not outputs]
@@ -117,7 +129,7 @@ class OnnxPolicy(Closes):
         self._members: list[_Member] = []
         with ExitStack() as resources:
             for spec, outputs in zip(specs, wanted, strict=True):
-                opened = _open(spec, loaded, self.device, nworld, outputs, every_output=every_output)
+                opened = _open(spec, loaded, self.device, placement, nworld, outputs, every_output=every_output)
                 network, missing = resources.enter_context(opened[0]), opened[1]
                 obs |= {spec.key(name): array for name, array in network.obs.items()}
                 out |= {spec.key(name): array for name, array in network.out.items()}
@@ -127,6 +139,7 @@ class OnnxPolicy(Closes):
             self.out: Arrays = MappingProxyType(out)
             self.left_out = tuple(left_out)
             self.provider = self._members[-1].network.provider
+            self.nodes = tuple(node for member in self._members for node in member.network.nodes)
             self.runs = max(member.network.runs for member in self._members)
             self._previous: dict[str, npt.NDArray[Any]] = {}
             links = links_of(contract, self.obs, self.out, self._previous)
@@ -143,13 +156,18 @@ class OnnxPolicy(Closes):
                 self.act = network.act  # type: ignore[method-assign]  # a tick goes straight to it
             self._made = not one_array
             self._ticks = np.zeros(nworld, np.int64)
-            self.motion: Motion | None = load_motion(loaded, self.device)
+            self.motion: Motion | None = load_motion(loaded)
             self._resources = resources.pop_all()
 
     def act(self, obs: Arrays, out: Arrays) -> None:
         """See `Policy.act`."""
         if self._closed:
             raise UnsupportedError(f"policy {self.name} is closed")
+        if (obs is not self.obs or out is not self.out) and self._zero_copy:
+            raise ContractError(
+                f"policy {self.name} hands its numbers on between its parts, and would copy yours",
+                expected="its own arrays, as zero_copy asks",
+            )
         if obs is not self.obs:
             self._take(obs)
         for member in self._members:
@@ -185,16 +203,14 @@ class OnnxPolicy(Closes):
         if not isinstance(obs, Mapping):
             raise ContractError("a policy acts on mappings from ONNX name to array", found=type(obs).__name__)
         for name, own in self.obs.items():
-            check_array(name, obs.get(name), own, written=False)
-            own[:] = obs[name]
+            own[:] = on_host(name, obs.get(name), own, written=False)
 
     def _give(self, out: Arrays) -> None:
         if not isinstance(out, Mapping):
             raise ContractError("a policy acts on mappings from ONNX name to array", found=type(out).__name__)
         for name, own in self.out.items():
             if name in out:
-                check_array(name, out[name], own, written=True)
-                out[name][...] = own
+                on_host(name, out[name], own, written=True)[...] = own
 
     def close(self) -> None:
         """Release the sessions."""
@@ -243,7 +259,14 @@ def _wanted_outputs(contract: Contract, specs: tuple[NetworkSpec, ...]) -> list[
 
 
 def _open(
-    spec: NetworkSpec, loaded: LoadedPolicy, device: Device, nworld: int, wanted: list[str], *, every_output: bool
+    spec: NetworkSpec,
+    loaded: LoadedPolicy,
+    device: Device,
+    placement: Placement,
+    nworld: int,
+    wanted: list[str],
+    *,
+    every_output: bool,
 ) -> tuple[OnnxNetwork, tuple[str, ...]]:
     """One network with the outputs that are wanted, and why others could not be given."""
     contract = loaded.contract
@@ -259,23 +282,27 @@ def _open(
         )
     check_inputs(inputs, recurrent, contract, file)  # a contract that was not read beside the model may be another's
     images = {name: each.image for name, each in inputs.items() if each.image is not None}
-    model = OnnxModel(file, device, images)
-    obs = model.arrays({name: each.dim for name, each in inputs.items()}, nworld, whole_inputs(inputs))
-    for name, array in obs.items():
-        if array.dtype.kind == "i":
-            _check_whole(name, inputs[name], array.dtype, file)
-    missing = [name for name in wanted if name not in model.outputs]
-    if missing:
-        raise ContractError(
-            f"policy {file.path} has no output '{missing[0]}'",
-            found=", ".join(model.outputs),
-            expected="the name in [action] output of the contract"
-            if missing[0] in (*contract.action.outputs, *contract.action.added)
-            else "an output that a term network_output names",
-        )
-    memory = model.memory(recurrent, obs)
-    out, left_out = model.probe(obs, wanted, others=every_output, memory=memory)
-    return OnnxNetwork(model, obs, out, optional=[n for n in out if n not in wanted], memory=memory), left_out
+    model = OnnxModel(file, device, images, replace(placement, rows=1 if recurrent else nworld))
+    with ExitStack() as resources:
+        resources.callback(model.engine.close)
+        obs = model.arrays({name: each.dim for name, each in inputs.items()}, nworld, whole_inputs(inputs))
+        for name, array in obs.items():
+            if array.dtype.kind == "i":
+                _check_whole(name, inputs[name], array.dtype, file)
+        missing = [name for name in wanted if name not in model.outputs]
+        if missing:
+            raise ContractError(
+                f"policy {file.path} has no output '{missing[0]}'",
+                found=", ".join(model.outputs),
+                expected="the name in [action] output of the contract"
+                if missing[0] in (*contract.action.outputs, *contract.action.added)
+                else "an output that a term network_output names",
+            )
+        memory = model.memory(recurrent, obs)
+        out, left_out = model.probe(obs, wanted, others=every_output, memory=memory)
+        network = OnnxNetwork(model, obs, out, optional=[n for n in out if n not in wanted], memory=memory)
+        resources.pop_all()
+    return network, left_out
 
 
 def _check_whole(name: str, spec: InputSpec, dtype: np.dtype[Any], file: PolicyFile) -> None:

@@ -22,8 +22,8 @@ from edgert.contract.usable import problem, refuse_start, usable
 from edgert.device import Device, find_device
 from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy
+from edgert.policy.engine.protocol import Arrays
 from edgert.policy.load_motion import load_motion
-from edgert.policy.onnx_model import Arrays
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
 from edgert.rollout.log import RAN_OUT, STOPPED, EpisodeLog, finished
@@ -187,7 +187,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
     place = place_of(options.sim, options.model)
     loaded = place.load(options.model, options.contract, options.format)
     contract = loaded.contract
-    motion = looped(load_motion(loaded, device), options.motion_loop)
+    motion = looped(load_motion(loaded), options.motion_loop)
     notes = [*loaded.notes, *overrides(loaded.overrides), *meaning(contract)]
     task = place.under(contract, options.seconds, motion)
     command = command_of(options, task, notes)

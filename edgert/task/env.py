@@ -25,7 +25,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from edgert.contract.motion import Motion
-from edgert.device import find_device
 from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy
 from edgert.policy.load_motion import load_motion
@@ -84,7 +83,7 @@ def _task(
         policy = place.load(policy, None if contract is None else Path(contract), None)
     elif contract is not None:
         raise UnsupportedError("a loaded policy has its contract", found=f"contract {contract}", hint="Leave it out")
-    motion = load_motion(policy, find_device("cpu"))
+    motion = load_motion(policy)
     return place.under(policy.contract, None, motion), motion
 
 

@@ -1,0 +1,117 @@
+"""Which engine serves a device: the provider that was asked for, or the device's first one, or a refusal."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from edgert.device.device import Device
+from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime, installed_runtimes
+from edgert.errors import DeviceError, UnsupportedError
+from edgert.policy.engine.plugins import chips_of, installed_plugins, matching, provider_name
+from edgert.policy.engine.protocol import Engine, Placement
+from edgert.policy.engine.providers import IXRT, PROVIDERS, Provider, provider
+from edgert.policy.model import PolicyFile
+
+
+def open_engine(file: PolicyFile, device: Device, placement: Placement) -> Engine:
+    """Open a model on a device, all of it, or refuse.
+
+    Raises:
+        DeviceError: the device has no such provider here, or the provider does not take all of the network.
+        IntegrityError, UnsupportedError: the model cannot be opened by anybody.
+    """
+    chosen = provider_of(device, placement.provider)
+    if placement.precision == "fp16" and not chosen.half:
+        raise UnsupportedError(
+            f"provider '{chosen.name}' computes as the model says", found="--precision fp16", expected="fp32"
+        )
+    if chosen.runtime == IXRT:
+        from edgert.policy.engine.ixrt import IxrtEngine
+
+        return IxrtEngine(file, device, placement)
+    from edgert.policy.engine.runtime import RuntimeEngine
+
+    return RuntimeEngine(file, device, chosen, placement)
+
+
+def provider_of(device: Device, asked: str | None) -> Provider:
+    """The provider that will run on a device.
+
+    Raises:
+        DeviceError: it is not installed, or is none of this device's.
+    """
+    first = provider(device.providers[0]).runtime if device.providers else ""
+    if first == CPU_PROVIDER and (asked is None or provider(asked).runtime == CPU_PROVIDER):
+        return PROVIDERS[CPU_PROVIDER]  # every onnxruntime has it, so nothing has to be looked for
+    if asked is None:
+        there = providers_here(device)
+        if there:
+            return there[0]
+        wanted = [provider(name) for name in device.providers]
+        raise DeviceError(
+            f"no inference provider for {device.name} ({device.chip}) is installed",
+            found=_installed(),
+            expected=" or ".join(each.runtime for each in wanted) or "one; none is known for this chip",
+            hint=wanted[0].install if wanted else "Run on the host instead: --device cpu",
+        )
+    chosen = provider(asked)
+    there = providers_here(device)
+    for each in there:
+        if each.runtime == chosen.runtime:
+            return each
+    known = asked in (each.name for each in PROVIDERS.values()) or asked in PROVIDERS
+    listed = chosen.runtime in {provider(name).runtime for name in device.providers}
+    here = chosen.runtime in installed_providers()
+    raise DeviceError(
+        f"{device.name} ({device.chip}) cannot run the network by provider '{asked}'",
+        found=f"{', '.join(each.name for each in there) or 'no provider'} for this device, from {_installed()}",
+        expected="one of those" if here or not known else chosen.runtime,
+        hint="Name the device that it is for with --device" if here or not listed else chosen.install,
+    )
+
+
+def providers_here(device: Device) -> tuple[Provider, ...]:
+    """Every provider that is installed and serves a device, in the device's order; then those of plug-ins."""
+    built_in = installed_providers()
+    names = dict.fromkeys(provider(name).runtime for name in device.providers)
+    found = {name: provider(name) for name in names if name in built_in}
+    plugins = installed_plugins()
+    if plugins:
+        runtime = import_onnxruntime()
+        for plugin in plugins:
+            name = provider_name(plugin)
+            if matching(chips_of(runtime, plugin), device) is not None:
+                found[name] = provider(name)
+            else:
+                found.pop(name, None)
+    order = [*(name for name in names if name in found), *(name for name in found if name not in names)]
+    return tuple(found[name] for name in order)
+
+
+def installed_providers() -> frozenset[str]:
+    """What could be opened here, whatever the device."""
+    names = set(import_onnxruntime().get_available_providers())
+    names |= {provider_name(plugin) for plugin in installed_plugins()}
+    if find_spec("ixrt") is not None:
+        names.add(IXRT)
+    return frozenset(names)
+
+
+def provider_version(chosen: Provider) -> str:
+    """The versions that decide what a provider computes and how fast: of the runtime, and of the plug-in."""
+    if chosen.runtime == IXRT:
+        try:
+            return f"ixrt {version('ixrt')}"
+        except PackageNotFoundError:
+            return "ixrt of unknown version"
+    parts = [*installed_runtimes()]
+    parts += [
+        f"{each.distribution} {each.version}" for each in installed_plugins() if provider_name(each) == chosen.runtime
+    ]
+    return ", ".join(parts) or "onnxruntime without metadata"
+
+
+def _installed() -> str:
+    parts = [*installed_runtimes(), *(f"{each.distribution} {each.version}" for each in installed_plugins())]
+    return ", ".join(parts) or "an onnxruntime without metadata"
