@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from edgert.rollout.gym_env import EnvRun
 
 
+ENV_CHIPS = ("device", "policy_device", "provider", "allow_cpu_nodes", "precision")
+"""Options that count for the network alone: an environment decides where it computes."""
+
+
 def run_in_env(
     env_id: str,
     model: str,
@@ -22,7 +26,7 @@ def run_in_env(
     num_envs: int,
     seconds: float | None,
     seed: int,
-    device: str,
+    chips: dict[str, Any],
     output: str | None,
     record: Path | None,
     as_json: bool,
@@ -40,9 +44,9 @@ def run_in_env(
         num_envs=num_envs,
         seconds=seconds,
         seed=seed,
-        device=device,
         output=output,
         every_output=record is not None,
+        **chips,
     )
     report: dict[str, Any] = {}
     failed: EdgertError | None = None

@@ -14,6 +14,7 @@ from edgert.cli.running import (
     EXIT_CODES,
     FilePath,
     check_mujoco,
+    chip_options,
     command_option,
     contract_option,
     env_option,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--real-time/--no-real-time", default=True, show_default=True, help="Keep to the clock, or run as fast as possible."
 )
-@click.option("--device", default="cpu", show_default=True, help="Chip that runs the network.")
+@chip_options
 @click.option(
     "--actuators",
     type=click.Choice(["contract", "scene"]),
@@ -76,9 +77,19 @@ def policy(as_json: bool, env: str | None, output: str | None, **values: Any) ->
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        names = ("sim", "contract", "format", "command", "video", "actuators", "real_time", "motion_loop")
+        names = (
+            "sim",
+            "contract",
+            "format",
+            "command",
+            "video",
+            "actuators",
+            "real_time",
+            "motion_loop",
+            "physics_device",
+        )
         refuse_beside("--env", names, "the environment decides, and runs as fast as it can")
-        from edgert.cli.run_env import run_in_env
+        from edgert.cli.run_env import ENV_CHIPS, run_in_env
 
         return run_in_env(
             env,
@@ -86,7 +97,7 @@ def policy(as_json: bool, env: str | None, output: str | None, **values: Any) ->
             num_envs=1,
             seconds=values["seconds"],
             seed=values["seed"],
-            device=values["device"],
+            chips={name: values[name] for name in ENV_CHIPS},
             output=output,
             record=path_of(values["record"]),
             as_json=as_json,
@@ -128,7 +139,8 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
         with interruptible() as interrupted, LiveLine() as line:
             say(
                 f"running {session.loaded.file.path.name} on {session.device.name} ({session.policy.provider}), "
-                f"physics MuJoCo on cpu, sim {session.sim_name}, {session.options.seconds:g} s {pace}"
+                f"physics MuJoCo on {session.physics_device.name}, sim {session.sim_name}, "
+                f"{session.options.seconds:g} s {pace}"
             )
             watch = _Watch(session)
             trace = session.run(

@@ -14,6 +14,7 @@ from edgert.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED, EXIT_SAFETY, HELP
 from edgert.cli.running import (
     Numbers,
     check_mujoco,
+    chip_options,
     command_option,
     contract_option,
     env_option,
@@ -51,7 +52,7 @@ def _range(name: str, what: str) -> Callable[[Callable[..., int]], Callable[...,
 @click.option("--num-envs", type=click.IntRange(min=1), default=64, show_default=True, help="Worlds.")
 @click.option("--seconds", type=float, help="Robot time of every world.  [default: one episode]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the first world.")
-@click.option("--device", default="cpu", show_default=True, help="Chip that runs the network.")
+@chip_options
 @click.option("--randomise/--no-randomise", default=True, show_default=True, help="Draw the task's randomisation.")
 @click.option(
     "--pushes", type=Numbers(), nargs=2, metavar="SPEED EVERY", help="Pushes of m/s in any direction, every s."
@@ -81,9 +82,19 @@ def rollouts(
     """  # noqa: D301  # \b is click's mark for lines to keep
     check_mujoco()
     if env is not None:
-        names = ("sim", "contract", "format", "command", "randomise", "trials", "motion_loop", *_RANDOMISED)
+        names = (
+            "sim",
+            "contract",
+            "format",
+            "command",
+            "randomise",
+            "trials",
+            "motion_loop",
+            "physics_device",
+            *_RANDOMISED,
+        )
         refuse_beside("--env", names, "the environment decides")
-        from edgert.cli.run_env import run_in_env
+        from edgert.cli.run_env import ENV_CHIPS, run_in_env
 
         return run_in_env(
             env,
@@ -91,7 +102,7 @@ def rollouts(
             num_envs=values["num_envs"],
             seconds=values["seconds"],
             seed=values["seed"],
-            device=values["device"],
+            chips={name: values[name] for name in ENV_CHIPS},
             output=output,
             record=path_of(record),
             as_json=as_json,
@@ -125,7 +136,7 @@ def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
         stop = resources.enter_context(interruptible())
         say(
             f"running {session.loaded.file.path.name} on {session.device.name} ({session.policy.provider}), physics "
-            f"MuJoCo on cpu, sim {session.task.name}, {options.num_envs} worlds, "
+            f"MuJoCo on {session.physics_device.name}, sim {session.task.name}, {options.num_envs} worlds, "
             f"{session.steps * session.task.contract.period_s:g} s each"
         )
         folder = None

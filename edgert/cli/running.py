@@ -82,6 +82,38 @@ motion_loop_option = click.option(
     default=None,
     help="Begin a reference motion again after its last frame, or hold that.  [default: as the contract says]",
 )
+
+
+def chip_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Options that say on which chips a command computes; see `edgert.policy.where`."""
+    options = (
+        click.option(
+            "--device", default="cpu", show_default=True, help="Chip of the network, and of the physics where it can."
+        ),
+        click.option("--policy-device", metavar="NAME", help="Chip of the network.  [default: as --device]"),
+        click.option("--physics-device", metavar="NAME", help="Chip of the physics.  [default: as --device, else cpu]"),
+        click.option(
+            "--provider",
+            metavar="NAME",
+            help="Inference provider: cpu, openvino, cuda, tensorrt, cann … or auto for the fastest on this model.  "
+            "[default: the chip's first]",
+        ),
+        click.option(
+            "--allow-cpu-nodes", is_flag=True, help="Let the CPU compute what the provider cannot, and say so."
+        ),
+        click.option(
+            "--precision",
+            type=click.Choice(["fp32", "fp16"]),
+            default="fp32",
+            show_default=True,
+            help="Of the network's arithmetic.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 record_option = click.option("--record", type=FilePath(), metavar="DIR", help="Record every step into this folder.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

@@ -88,7 +88,7 @@ class OnnxNetwork(Closes):
             else:
                 memory.now[due] = memory.next[due]
 
-    def forget(self, mask: Mask | None = None) -> None:
+    def reset(self, mask: Mask | None = None) -> None:
         """Set the memory of the worlds of the mask (None: all) to zero."""
         for memory in self._memory.values():
             memory.now[slice(None) if mask is None else mask] = 0.0

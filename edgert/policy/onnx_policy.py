@@ -186,7 +186,7 @@ class OnnxPolicy(Closes):
         """See `Policy.reset`."""
         worlds = slice(None) if mask is None else mask
         for member in self._members:
-            member.network.forget(mask)
+            member.network.reset(mask)
         for before in self._previous.values():
             before[worlds] = 0
         self._ticks[worlds] = 0

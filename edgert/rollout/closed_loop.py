@@ -19,11 +19,13 @@ import numpy.typing as npt
 from edgert.closing import Closes
 from edgert.contract.motion import looped
 from edgert.contract.usable import problem, refuse_start, usable
-from edgert.device import Device, find_device
+from edgert.device import Device
 from edgert.errors import UnsupportedError
 from edgert.policy import LoadedPolicy, OnnxPolicy
 from edgert.policy.engine.protocol import Arrays
 from edgert.policy.load_motion import load_motion
+from edgert.policy.placing import Placed, place
+from edgert.policy.where import on_chips
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
 from edgert.rollout.log import RAN_OUT, STOPPED, EpisodeLog, finished
@@ -71,8 +73,10 @@ class RolloutSession(Closes):
     options: RolloutOptions
     loaded: LoadedPolicy
     device: Device
+    physics_device: Device
     task: Task
     policy: OnnxPolicy
+    placed: Placed
     worlds: Worlds
     command: tuple[float, ...] | None
     """What every world is asked for; None where commands are drawn, or none is taken."""
@@ -133,6 +137,7 @@ class RolloutSession(Closes):
         }
         report = {
             **self.header(),
+            "placement": self.placed.report(),
             "seconds": seconds,
             "steps": result.steps,
             "steps_per_s": n * result.steps / result.wall_s if result.wall_s > 0.0 else 0.0,
@@ -160,11 +165,7 @@ class RolloutSession(Closes):
             "contract_sha256": task.contract.sha256(),
             "sim": task.name,
             "scene": str(task.scene),
-            "device": self.device.name,
-            "device_chip": self.device.chip,
-            "provider": self.policy.provider,
-            "physics_device": "cpu",
-            "physics": "mujoco",
+            **on_chips(self.device, self.physics_device, provider=self.policy.provider),
             "num_envs": self.worlds.nworld,
             "seed": options.seed,
             "control_hz": task.contract.control_hz,
@@ -183,13 +184,13 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
         EdgertError: the policy, the task or an option cannot be used, or they do not fit together.
     """
     check_options(options)
-    device = find_device(options.device)
-    place = place_of(options.sim, options.model)
-    loaded = place.load(options.model, options.contract, options.format)
+    device, physics_device = options.policy_on(), options.physics_on()
+    chosen = place_of(options.sim, options.model)
+    loaded = chosen.load(options.model, options.contract, options.format)
     contract = loaded.contract
     motion = looped(load_motion(loaded), options.motion_loop)
     notes = [*loaded.notes, *overrides(loaded.overrides), *meaning(contract)]
-    task = place.under(contract, options.seconds, motion)
+    task = chosen.under(contract, options.seconds, motion)
     command = command_of(options, task, notes)
     steps = max(1, round((options.seconds or task.episode_s) * contract.control_hz))
     episode_steps = min(task.episode_steps, steps)
@@ -198,7 +199,14 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
         worlds = resources.enter_context(
             Worlds(task, options.num_envs, nthread=options.nthread, command=command, motion=motion)
         )
-        policy = resources.enter_context(OnnxPolicy(loaded, device, options.num_envs, every_output=every_output))
+        policy, placed = place(
+            lambda on, how: OnnxPolicy(loaded, on, options.num_envs, every_output=every_output, placement=how),
+            device,
+            options.placement(rows=options.num_envs),
+            loaded.file.sha256,
+        )
+        resources.callback(policy.close)
+        notes += placed.notes()
         worlds.observe_in({name: array.dtype for name, array in policy.obs.items()})
         notes += [drive_summary(worlds.scene, "contract"), *worlds.scene.held.notes(), *worlds.body.notes()]
         notes += [beginning(worlds.scene, task)] if worlds.motion is None else following(worlds.motion, task)
@@ -217,8 +225,10 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
             options=options,
             loaded=loaded,
             device=device,
+            physics_device=physics_device,
             task=task,
             policy=policy,
+            placed=placed,
             worlds=worlds,
             command=command,
             steps=steps,

@@ -17,11 +17,14 @@ from typing import Any, Final
 import numpy as np
 
 from edgert.closing import Closes
-from edgert.device import find_device
+from edgert.device import Device
 from edgert.errors import UnsupportedError
-from edgert.policy import OnnxModel
+from edgert.policy import OnnxModel, OnnxNetwork
+from edgert.policy.engine import Placement
 from edgert.policy.load import locate
 from edgert.policy.model import read_policy
+from edgert.policy.placing import place
+from edgert.policy.where import Where
 from edgert.rollout.gym_fit import fit
 from edgert.rollout.gym_worlds import Array, Flags, GymWorlds, Moved, noting
 from edgert.rollout.options import check_seed
@@ -37,8 +40,8 @@ _WARM_UP_RUNS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvRun:
-    """What to run.
+class EnvRun(Where):
+    """What to run; on which chips, `Where` says, but that the environment decides about its physics.
 
     Attributes:
         env_id: the environment's id, "Name-v0" or "module:Name-v0", which imports the module first.
@@ -46,7 +49,6 @@ class EnvRun:
         num_envs: environments in one batch.
         seconds: time of each environment, s; None: its longest episode, or `DEFAULT_S` where nothing limits that.
         seed: of the first environment; environment i has seed + i.
-        device: chip that runs the network.
         output: the ONNX output that is the action; found by its name or size where None.
         every_output: give the network's other outputs to `EnvStep.outputs` as well.
     """
@@ -56,7 +58,6 @@ class EnvRun:
     num_envs: int = 1
     seconds: float | None = None
     seed: int = 0
-    device: str = "cpu"
     output: str | None = None
     every_output: bool = False
 
@@ -110,6 +111,7 @@ class EnvSession(Closes):
     Attributes:
         options: what was asked for.
         file, device, network, output: the policy, where and how it runs, and the ONNX output that is the action.
+        placed: by which provider, and why.
         worlds: the environment.
         steps: steps that each environment will make.
         notes: warnings of the environment, one line each; `run` may add some.
@@ -122,7 +124,7 @@ class EnvSession(Closes):
     def __init__(self, options: EnvRun) -> None:
         _check(options)
         self.options = options
-        self.device = find_device(options.device)
+        self.device = options.policy_on()
         self.file = read_policy(locate(options.model) if isinstance(options.model, str) else options.model)
         self.notes: list[str] = []
         self.stopped: int | None = None
@@ -131,11 +133,17 @@ class EnvSession(Closes):
                 self.worlds = GymWorlds(options.env_id, options.num_envs)
             resources.callback(self.worlds.close)
             self.steps = _steps(options.seconds, self.worlds)
-            self.network, self.output = fit(
-                OnnxModel(self.file, self.device), self.worlds, options.output, every_output=options.every_output
+            self.network, self.placed = place(
+                self._open, self.device, options.placement(rows=options.num_envs), self.file.sha256
             )
             resources.callback(self.network.close)
+            self.notes += self.placed.notes()
             self._resources = resources.pop_all()
+
+    def _open(self, device: Device, placement: Placement) -> OnnxNetwork:
+        model = OnnxModel(self.file, device, placement)
+        network, self.output = fit(model, self.worlds, self.options.output, every_output=self.options.every_output)
+        return network
 
     def run(
         self,
@@ -239,6 +247,7 @@ class EnvSession(Closes):
             "device": self.device.name,
             "device_chip": self.device.chip,
             "provider": self.network.provider,
+            "placement": self.placed.report(),
             "seed": options.seed,
             "control_hz": 1.0 / period_s,
             "seconds": steps * period_s,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from edgert.contract.spec import Range
 from edgert.errors import ContractError, RobotError, UnsupportedError
+from edgert.policy.where import Where
 from edgert.sim.batch import check_count
 from edgert.tables import MAX_MAGNITUDE, is_number
 from edgert.task.commands import asked
@@ -21,8 +22,8 @@ MAX_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutOptions:
-    """What to run.
+class RolloutOptions(Where):
+    """What to run; on which chips, `Where` says.
 
     Attributes:
         model: an .onnx file or the name of a bundled policy.
@@ -33,7 +34,6 @@ class RolloutOptions:
         seconds: robot time of every world, s; None: one episode of the task.
         seed: of the first world; world i has seed + i.
         command: the same for all, three numbers; None: drawn as the task says.
-        device: chip that runs the network.
         randomise: draw the task's randomisation in each episode.
         pushes: (m/s, s): kicks of that speed in a random horizontal direction, that far apart.
         friction: sliding friction of the geoms that the task randomises, or of all.
@@ -52,7 +52,6 @@ class RolloutOptions:
     seconds: float | None = None
     seed: int = 0
     command: tuple[float, float, float] | None = None
-    device: str = "cpu"
     randomise: bool = True
     pushes: tuple[float, float] | None = None
     friction: Range | None = None

@@ -280,7 +280,7 @@ def _single(episode: Episode, model: str | Path | None, device: str) -> _Actor:
             expected=f"{actions.dtype}{list(actions.shape[1:])}",
         )
     network = OnnxNetwork(onnx, obs, out, memory=memory)
-    return _Actor(network=network, action=network.out[output], forget=network.forget)
+    return _Actor(network=network, action=network.out[output], forget=network.reset)
 
 
 def _check_room(episode: Episode, width: int) -> None:

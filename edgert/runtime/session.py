@@ -18,10 +18,12 @@ import numpy as np
 from edgert.closing import Closes
 from edgert.contract.motion import Motion, looped
 from edgert.contract.spec import Contract
-from edgert.device import Device, find_device
+from edgert.device import Device
 from edgert.errors import ContractError, EdgertError, UnsupportedError
 from edgert.files import is_path
 from edgert.policy import LoadedPolicy, OnnxPolicy
+from edgert.policy.placing import Placed, place
+from edgert.policy.where import Where, on_chips
 from edgert.robot import SimRobot
 from edgert.rollout.columns import columns
 from edgert.rollout.folder import FolderSink
@@ -49,7 +51,7 @@ from edgert.task.task import Task, fall_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(Where):
     """What the user asked for."""
 
     model: str | Path = "quadruped"
@@ -61,7 +63,6 @@ class RunOptions:
     seconds: float = 10.0
     seed: int = 0
     real_time: bool = True
-    device: str = "cpu"
     actuators: Actuators = "contract"
     every_output: bool = False
     """Compute every output of the network, for recordings, not only the action."""
@@ -76,7 +77,9 @@ class Session(Closes):
     options: RunOptions
     loaded: LoadedPolicy
     device: Device
+    physics_device: Device
     policy: OnnxPolicy
+    placed: Placed
     robot: SimRobot
     controller: Controller
     sim_name: str
@@ -172,11 +175,7 @@ class Session(Closes):
             "contract_overrides": list(self.loaded.overrides),
             "sim": self.sim_name,
             "scene": str(self.robot.scene.path),
-            "device": self.device.name,
-            "device_chip": self.device.chip,
-            "provider": self.policy.provider,
-            "physics_device": "cpu",
-            "physics": "mujoco",
+            **on_chips(self.device, self.physics_device, provider=self.policy.provider),
             "actuators": options.actuators,
             "real_time": options.real_time,
             "seed": options.seed,
@@ -192,6 +191,7 @@ class Session(Closes):
         motion = summary.motion(trace, contract.period_s) if self.fall is not None else {}
         report: dict[str, Any] = {
             **self.header(),
+            "placement": self.placed.report(),
             "seconds": simulated,
             "steps": trace.steps,
             "latency_us": summary.latency_us(trace),
@@ -264,13 +264,13 @@ def open_session(options: RunOptions) -> Session:
         EdgertError: the policy, contract, scene, device or command cannot be used or do not fit together.
     """
     _check(options)
-    device = find_device(options.device)
-    place = place_of(options.sim, options.model)
-    task = place.task
-    loaded = place.load(options.model, options.contract, options.format)
+    device, physics_device = options.policy_on(), options.physics_on()
+    chosen = place_of(options.sim, options.model)
+    task = chosen.task
+    loaded = chosen.load(options.model, options.contract, options.format)
     contract = loaded.contract
     scene = build(
-        place.scene,
+        chosen.scene,
         contract.joints,
         contract.joints,
         actuators=options.actuators,
@@ -296,7 +296,14 @@ def open_session(options: RunOptions) -> Session:
         notes += differences(contract, task.contract, task.name)
     command = _command(options, contract, task, notes)
     with ExitStack() as resources:
-        policy = resources.enter_context(OnnxPolicy(loaded, device, every_output=options.every_output))
+        policy, placed = place(
+            lambda on, placement: OnnxPolicy(loaded, on, every_output=options.every_output, placement=placement),
+            device,
+            options.placement(rows=1),
+            loaded.file.sha256,
+        )
+        resources.callback(policy.close)
+        notes += placed.notes()
         robot = resources.enter_context(SimRobot(scene, contract, gains_from_scene=options.actuators == "scene"))
         motion = in_scene(looped(policy.motion, options.motion_loop), contract, scene)
         start = _start(robot, scene, task, options.seed, motion, contract.default_pos)
@@ -308,10 +315,12 @@ def open_session(options: RunOptions) -> Session:
             options=options,
             loaded=loaded,
             device=device,
+            physics_device=physics_device,
             policy=policy,
+            placed=placed,
             robot=robot,
             controller=controller,
-            sim_name=task.name if task is not None else str(place.scene),
+            sim_name=task.name if task is not None else str(chosen.scene),
             task=task,
             command=command,
             steps=steps,

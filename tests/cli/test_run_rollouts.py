@@ -30,7 +30,7 @@ KEYS = {
     "policy", "policy_sha256", "contract_sha256", "sim", "scene", "device", "device_chip", "provider", "physics_device",
     "physics", "num_envs", "seed", "control_hz", "randomise", "seconds", "steps", "steps_per_s", "real_time_factor",
     "outcome", "episodes", "cut_off", "falls", "fall_rate", "safety_stops", "returns", "episode_length", "tracking",
-    "notes",
+    "notes", "placement",
 }  # fmt: skip
 
 

@@ -23,11 +23,11 @@ import numpy.typing as npt
 
 from edgert.closing import Closes
 from edgert.device.device import Device
-from edgert.errors import DeviceError, EdgertError, IntegrityError, importing, interrupted_by
+from edgert.errors import ContractError, DeviceError, EdgertError, IntegrityError, importing, interrupted_by
 from edgert.files import read_regular
 from edgert.policy.engine.caches import engine_folder
 from edgert.policy.engine.plugins import unit_of
-from edgert.policy.engine.protocol import FLOATS, WHOLE, Arrays, Buffer, Node, Placement, Tensor
+from edgert.policy.engine.protocol import CPU, FLOATS, WHOLE, Arrays, Buffer, Node, Placement, Tensor
 from edgert.policy.engine.providers import IXRT, provider
 from edgert.policy.model import PolicyFile
 
@@ -186,6 +186,12 @@ class IxrtEngine(Closes):
                 if self.in_place(name, each):
                     pointers[index] = each.pointer
                     continue
+                if each.memory != CPU:
+                    raise ContractError(
+                        f"the array for '{name}' is where {IXRT} cannot use it",
+                        found=f"{each.memory}:{each.index}",
+                        expected=f"{self._memory[0]}:{self._memory[1]} or the host",
+                    )
                 size, there = prod(each.shape) * each.dtype.itemsize, self._chip_memory[index]
                 ends = (there, each.pointer) if buffers is inputs else (each.pointer, there)
                 copies.append((*ends, size, kind))

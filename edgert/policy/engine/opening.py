@@ -63,11 +63,12 @@ def provider_of(device: Device, asked: str | None) -> Provider:
     known = asked in (each.name for each in PROVIDERS.values()) or asked in PROVIDERS
     listed = chosen.runtime in {provider(name).runtime for name in device.providers}
     here = chosen.runtime in installed_providers()
+    naming = "Name the device that it is for with --device"
     raise DeviceError(
         f"{device.name} ({device.chip}) cannot run the network by provider '{asked}'",
         found=f"{', '.join(each.name for each in there) or 'no provider'} for this device, from {_installed()}",
         expected="one of those" if here or not known else chosen.runtime,
-        hint="Name the device that it is for with --device" if here or not listed else chosen.install,
+        hint=naming if here or not known else chosen.install + ("" if listed else f". {naming}"),
     )
 
 

@@ -29,13 +29,13 @@ class Asked:
         unit: which of its chips, as the device's name says behind the colon: "0", "NPU".
         placement: what was asked for.
         shapes: of each input in one run; an axis that nobody knows is None.
-        cache: the folder for what it builds.
+        cache: makes the folder for what it builds.
     """
 
     unit: str
     placement: Placement
     shapes: Mapping[str, tuple[int | None, ...]]
-    cache: Path
+    cache: Callable[[], Path]
 
     @property
     def half(self) -> bool:
@@ -54,7 +54,6 @@ class Provider:
         options: what it is told.
         memory: whose memory it computes in, in ONNX Runtime's words; "cpu" where buffers of the host serve as they are.
         half: whether it can be asked for fp16.
-        caches: whether it builds engines that are worth keeping.
         proven: whether edgert has run on it; reports say so of the others.
     """
 
@@ -64,7 +63,6 @@ class Provider:
     options: Callable[[Asked], dict[str, str]] = lambda asked: {}
     memory: str = "cpu"
     half: bool = False
-    caches: bool = False
     proven: bool = False
 
 
@@ -88,13 +86,14 @@ def _tensorrt(asked: Asked) -> dict[str, str]:
             hint="Export it with fixed sizes, all but the batch, or take --provider cuda",
         )
     exact = ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in asked.shapes.items() if shape)
+    cache = str(asked.cache())
     return {
         "device_id": asked.unit,
         "trt_fp16_enable": str(int(asked.half)),
         "trt_engine_cache_enable": "1",
-        "trt_engine_cache_path": str(asked.cache),
+        "trt_engine_cache_path": cache,
         "trt_timing_cache_enable": "1",
-        "trt_timing_cache_path": str(asked.cache),
+        "trt_timing_cache_path": cache,
         "trt_profile_min_shapes": exact,
         "trt_profile_opt_shapes": exact,
         "trt_profile_max_shapes": exact,
@@ -118,7 +117,7 @@ def _openvino(asked: Asked) -> dict[str, str]:
     if asked.unit == "CPU":
         config |= {"INFERENCE_NUM_THREADS": "1", "NUM_STREAMS": "1"}
     else:  # takes seconds to minutes to compile there; on a CPU hardly longer than to read it back
-        config["CACHE_DIR"] = str(asked.cache)
+        config["CACHE_DIR"] = str(asked.cache())
     return {"load_config": json.dumps({asked.unit.partition(".")[0]: config})}
 
 
@@ -130,14 +129,14 @@ _ALL: Final = (
     Provider(name="cpu", runtime=CPU_PROVIDER, install='Run: pip install "edgert[cpu]"', proven=True),
     Provider(
         name="openvino", runtime=OPENVINO, install='Run: pip install "edgert[openvino]"', options=_openvino, half=True,
-        caches=True, proven=True,
+        proven=True,
     ),
     Provider(
         name="cuda", runtime="CUDAExecutionProvider", options=_cuda, memory="cuda",
         install="Run: pip uninstall -y onnxruntime; pip install onnxruntime-gpu. On a Jetson take the vendor's build",
     ),
     Provider(
-        name="tensorrt", runtime="TensorrtExecutionProvider", options=_tensorrt, memory="cuda", half=True, caches=True,
+        name="tensorrt", runtime="TensorrtExecutionProvider", options=_tensorrt, memory="cuda", half=True,
         install="Run: pip uninstall -y onnxruntime; pip install onnxruntime-gpu tensorrt. On a Jetson: the vendor's",
     ),
     Provider(
@@ -157,7 +156,7 @@ _ALL: Final = (
         install="Run: pip uninstall -y onnxruntime; pip install onnxruntime-migraphx",
     ),
     Provider(
-        name="ixrt", runtime=IXRT, memory="cuda", half=True, caches=True,
+        name="ixrt", runtime=IXRT, memory="cuda", half=True,
         install="Install the wheel ixrt of Iluvatar's CoreX SDK for this Python",
     ),
 )  # fmt: skip

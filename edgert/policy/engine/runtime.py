@@ -315,7 +315,7 @@ def _asked(file: PolicyFile, provider: Provider, placement: Placement, device: D
     for name, shape in file.input_shapes.items():
         first = [placement.rows if not isinstance(size, int) else size for size in shape[:1]]
         shapes[name] = (*first, *(size if isinstance(size, int) else None for size in shape[1:]))
-    cache = engine_folder(file.sha256, provider, device, placement) if provider.caches else file.path
+    cache = partial(engine_folder, file.sha256, provider, device, placement)
     return Asked(unit=unit, placement=placement, shapes=shapes, cache=cache)
 
 
