@@ -13,7 +13,7 @@ from edgert.device.device import Device
 from edgert.device.host import Check, governor_check
 from edgert.device.machine import Machine
 from edgert.device.probes import jetson
-from edgert.device.survey import Survey
+from edgert.device.survey import UNPROVEN, Survey
 
 WARP_CUDA: Final = 13
 """CUDA that the plain wheels of warp-lang are built for."""
@@ -62,7 +62,8 @@ def providers(machine: Machine, found: Survey) -> Iterator[Check]:
         platform = found.platform_of(device)
         name = f"provider-{device.name.replace(':', '-')}"
         if device.providers:
-            yield Check(name=name, status="ok", found=f"{', '.join(device.providers)} for {device.chip}")
+            doubt = "" if platform.proven else f"; {UNPROVEN}"
+            yield Check(name=name, status="ok", found=f"{', '.join(device.providers)} for {device.chip}{doubt}")
         elif platform.providers:
             installed = ", ".join(machine.runtimes()) or "no onnxruntime"
             yield Check(

@@ -87,13 +87,12 @@ def find_device(name: str) -> Device:
     Raises:
         UnknownNameError: this node has none of that name; the error lists those that are there and why others are not.
         DeviceError: it is there, but no inference provider for it is.
-        UnsupportedError: it is there with a provider, and this version runs no policies on it.
     """
     if name == "cpu":
         return cpu()
-    from edgert.device.survey import refuse_device
+    from edgert.device.survey import usable_device
 
-    raise refuse_device(name)
+    return usable_device(name)
 
 
 def cpu_name(info: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from edgert.device.device import Device, cpu_name, cpuinfo
 from edgert.device.machine import LiveMachine, Machine, Watched
 from edgert.device.onnxruntime import CPU_PROVIDER
 from edgert.device.reading import Reading
-from edgert.errors import DeviceError, EdgertError, UnknownNameError, UnsupportedError, one_line
+from edgert.errors import DeviceError, EdgertError, UnknownNameError, one_line
 from edgert.registry import Registry
 
 PROBE_S: Final = 1.0
@@ -43,8 +43,9 @@ PLATFORMS: Final = Registry(
 PLUGINS: Final[Mapping[str, str]] = {
     "OpenVINOExecutionProvider": "onnxruntime-ep-openvino",
     "NvTensorRTRTXExecutionProvider": "onnxruntime-ep-nv-tensorrt-rtx",
+    "IxRT": "ixrt",
 }
-"""Inference provider to the plug-in package that adds it to any onnxruntime."""
+"""Inference provider to the package that adds it beside any onnxruntime."""
 
 _RUNTIME: Final = ""
 """Stands for onnxruntime, which is asked beside the platforms."""
@@ -285,23 +286,23 @@ def _completed(
     return replace(device, model=chip.name if chip is not None else "", providers=providers, notes=notes)
 
 
-def refuse_device(name: str, machine: Machine | None = None) -> EdgertError:
-    """Why no policy can run on a device other than the CPU."""
+def usable_device(name: str, machine: Machine | None = None) -> Device:
+    """The device of that name, which an inference provider for it is installed for.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+        DeviceError: no inference provider for it is installed.
+    """
     machine = machine or LiveMachine()
     found = survey(machine)
-    try:
-        device = found.device(name)
-    except UnknownNameError as error:
-        return error
-    if not device.providers:
-        platform = found.platform_of(device)
-        installed = ", ".join(machine.runtimes())
-        return DeviceError(
-            f"no inference provider for device '{name}' ({device.chip}) is installed",
-            found=found.runtime or installed or "no onnxruntime",
-            expected=" or ".join(name for name in platform.providers if name != "*"),
-            hint=platform.install,
-        )
-    return UnsupportedError(
-        f"this version runs no policies on device '{name}' ({device.chip})", expected="cpu", hint="Use --device cpu"
+    device = found.device(name)
+    if device.providers:
+        return device
+    platform = found.platform_of(device)
+    installed = ", ".join(machine.runtimes())
+    raise DeviceError(
+        f"no inference provider for device '{name}' ({device.chip}) is installed",
+        found=found.runtime or installed or "no onnxruntime",
+        expected=" or ".join(name for name in platform.providers if name != "*"),
+        hint=platform.install,
     )

@@ -33,32 +33,31 @@ class Where:
     allow_cpu_nodes: bool = False
     precision: Precision = "fp32"
 
-    def policy_on(self) -> Device:
-        """The device of the network.
+    def devices(self) -> tuple[Device, Device]:
+        """Those of the network and of the physics.
 
         Raises:
             UnknownNameError: there is none of that name.
-        """
-        return find_device(self.policy_device or self.device)
-
-    def physics_on(self) -> Device:
-        """The device of the physics.
-
-        Raises:
-            UnknownNameError: there is none of that name.
+            DeviceError: no inference provider for it is installed.
             UnsupportedError: it was named for physics, and cannot simulate.
         """
-        device = find_device(self.physics_device or self.device)
-        if PHYSICS in device.physics:
-            return device
+        policy = self.policy_on()
+        name = self.physics_device or self.device
+        physics = policy if name == policy.name else find_device(name)
+        if PHYSICS in physics.physics:
+            return policy, physics
         if self.physics_device is None:
-            return find_device("cpu")
+            return policy, find_device("cpu")
         raise UnsupportedError(
-            f"physics cannot run on {device.name} ({device.chip})",
-            found=", ".join(device.physics) or "no physics for it",
+            f"physics cannot run on {physics.name} ({physics.chip})",
+            found=", ".join(physics.physics) or "no physics for it",
             expected=f"a device with {PHYSICS}, such as cpu",
             hint="Leave out --physics-device: the network may still run there",
         )
+
+    def policy_on(self) -> Device:
+        """That of the network; raises as `devices` does."""
+        return find_device(self.policy_device or self.device)
 
     def placement(self, rows: int) -> Placement:
         """How the network is opened, for `rows` worlds in one batch.

@@ -184,7 +184,7 @@ def open_rollouts(options: RolloutOptions, *, every_output: bool = False) -> Rol
         EdgertError: the policy, the task or an option cannot be used, or they do not fit together.
     """
     check_options(options)
-    device, physics_device = options.policy_on(), options.physics_on()
+    device, physics_device = options.devices()
     chosen = place_of(options.sim, options.model)
     loaded = chosen.load(options.model, options.contract, options.format)
     contract = loaded.contract

@@ -141,7 +141,7 @@ class EnvSession(Closes):
             self._resources = resources.pop_all()
 
     def _open(self, device: Device, placement: Placement) -> OnnxNetwork:
-        model = OnnxModel(self.file, device, placement)
+        model = OnnxModel(self.file, device, placement=placement)
         network, self.output = fit(model, self.worlds, self.options.output, every_output=self.options.every_output)
         return network
 

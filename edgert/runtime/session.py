@@ -264,7 +264,7 @@ def open_session(options: RunOptions) -> Session:
         EdgertError: the policy, contract, scene, device or command cannot be used or do not fit together.
     """
     _check(options)
-    device, physics_device = options.policy_on(), options.physics_on()
+    device, physics_device = options.devices()
     chosen = place_of(options.sim, options.model)
     task = chosen.task
     loaded = chosen.load(options.model, options.contract, options.format)

@@ -23,8 +23,11 @@ def checks(machine: Machine) -> dict[str, Check]:
 WRONG = {
     "jetson-thor": {"cpu-governor", "jetson-wheel"},
     "jetson-orin": {"cpu-governor", "jetson-wheel", "power-mode", "warp-driver"},
-    "ty1200-16gb": {"cpu-governor", "openvino", "corex-libraries", "provider-openvino-GPU", "provider-openvino-NPU"},
-    "ty1200-32gb": {"cpu-governor"},
+    "ty1200-16gb": {
+        "cpu-governor", "openvino", "corex-libraries", "provider-openvino-GPU", "provider-openvino-NPU",
+        "provider-iluvatar-0",
+    },
+    "ty1200-32gb": {"cpu-governor", "provider-iluvatar-0"},
     "ppu-zw810e": set(),
     "ascend-910b2": set(),
     "ascend-310p3": {"provider-npu-0"},
@@ -109,7 +112,10 @@ def test_what_is_wrong_with_a_machine(name):
         ("jetson-thor", "power-mode", "MAXN", ""),
         ("jetson-thor", "warp-driver", "L4T 38.2 has CUDA 13, new enough for warp-lang 1.19.0", ""),
         ("gb10", "warp-driver", "driver 580.126.09, new enough for warp-lang 1.19.0", ""),
-        ("gb10", "provider-cuda-0", "TensorrtExecutionProvider, CUDAExecutionProvider for NVIDIA GB10", ""),
+        (
+            "gb10", "provider-cuda-0",
+            "TensorrtExecutionProvider, CUDAExecutionProvider for NVIDIA GB10; not yet run on hardware", "",
+        ),
     ],
 )  # fmt: skip
 def test_what_a_check_says(name, check, found, fix):

@@ -17,8 +17,8 @@ from edgert.device.device import Device
 from edgert.device.machine import Machine
 from edgert.device.reading import Reading
 from edgert.device.recording import replay
-from edgert.device.survey import PLATFORMS, Finding, Platform, refuse_device, survey
-from edgert.errors import DeviceError, UnknownNameError, UnsupportedError
+from edgert.device.survey import PLATFORMS, Finding, Platform, survey, usable_device
+from edgert.errors import DeviceError, UnknownNameError
 from edgert.registry import Registry
 
 Add = Callable[..., None]
@@ -145,14 +145,10 @@ def test_a_runtime_that_takes_long_to_import_still_runs_on_the_cpu(tmp_path):
             "Run: pip uninstall -y onnxruntime, then pip install onnxruntime-gpu",
         ),
         (
-            "gb10", "cuda:0", UnsupportedError,
-            "this version runs no policies on device 'cuda:0' (NVIDIA GB10): expected cpu. Use --device cpu",
-        ),
-        (
             "ty1200-16gb", "iluvatar:0", DeviceError,
-            "no inference provider for device 'iluvatar:0' (MRC-V100-0x18) is installed: found onnxruntime 1.23.2. No "
-            "public one exists for CoreX; on a TY1200 use the Intel chips beside it: pip install "
-            "onnxruntime-ep-openvino",
+            "no inference provider for device 'iluvatar:0' (MRC-V100-0x18) is installed: found onnxruntime 1.23.2, "
+            "expected IxRT. Install the wheel ixrt of the CoreX SDK; on a TY1200 the Intel chips beside it run "
+            "policies too: pip install onnxruntime-ep-openvino",
         ),
         (
             "h200", "npu:0", UnknownNameError,
@@ -171,8 +167,15 @@ def test_a_runtime_that_takes_long_to_import_still_runs_on_the_cpu(tmp_path):
     ],
 )  # fmt: skip
 def test_devices_that_run_no_policies(machine, name, error, text):
-    refusal = refuse_device(name, recorded(machine))
-    assert (type(refusal), str(refusal)) == (error, text)
+    with pytest.raises(error) as caught:
+        usable_device(name, recorded(machine))
+    assert str(caught.value) == text
+
+
+def test_a_device_with_a_provider_runs_policies():
+    assert usable_device("cuda:0", recorded("gb10")).providers == (
+        "TensorrtExecutionProvider", "CUDAExecutionProvider"
+    )  # fmt: skip
 
 
 def test_the_cpu_is_found_without_asking_any_platform(monkeypatch):

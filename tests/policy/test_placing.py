@@ -202,12 +202,13 @@ def test_nodes_on_the_cpu_are_told_one_by_one() -> None:
 
 
 def test_the_network_and_the_physics_may_have_devices_of_their_own() -> None:
-    assert Where().policy_on() == Where().physics_on() == find_device("cpu")
+    assert Where().devices() == (find_device("cpu"), find_device("cpu"))
     with pytest.raises(UnknownNameError, match="unknown device 'cuda:7'"):
-        Where(policy_device="cuda:7").policy_on()
+        Where(policy_device="cuda:7").devices()
     with pytest.raises(UnknownNameError, match="unknown device 'cuda:7'"):
-        Where(physics_device="cuda:7").physics_on()
-    assert Where(policy_device="cpu", physics_device="cpu", device="cuda:7").policy_on().name == "cpu"
+        Where(physics_device="cuda:7").devices()
+    policy, physics = Where(policy_device="cpu", physics_device="cpu", device="cuda:7").devices()
+    assert (policy.name, physics.name) == ("cpu", "cpu")
     with pytest.raises(UnsupportedError, match="--precision is wrong: found int4, expected fp32 or fp16"):
         Where(precision="int4").placement(1)  # type: ignore[arg-type]
     assert on_chips(BOTH, find_device("cpu"), provider="IxRT") == {

@@ -86,6 +86,7 @@ PLATFORM: Final = Platform(
     prefix="iluvatar",
     probe=probe,
     read=read,
-    install="No public one exists for CoreX; on a TY1200 use the Intel chips beside it: "
+    providers=("IxRT",),
+    install="Install the wheel ixrt of the CoreX SDK; on a TY1200 the Intel chips beside it run policies too: "
     "pip install onnxruntime-ep-openvino",
 )
