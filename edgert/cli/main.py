@@ -31,6 +31,7 @@ COMMANDS = Registry(
     "edgert.commands",
     "command",
     {
+        "bench": "edgert.cli.bench:bench",
         "completion": "edgert.cli.completion:completion",
         "config": "edgert.cli.config:config",
         "device": "edgert.cli.device:device",

@@ -1,0 +1,1 @@
+"""Benchmarks, and reports that say how their numbers came about."""
