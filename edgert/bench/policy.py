@@ -6,7 +6,6 @@ import hashlib
 import io
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +16,9 @@ from edgert.bench.acting import subject
 from edgert.bench.measure import TIMING, Request
 from edgert.bench.worker import run_worker
 from edgert.device import Device, find_device
-from edgert.device.disclosure import Disclosure, Told
+from edgert.device.disclosure import Disclosure, telling
 from edgert.device.machine import LiveMachine
 from edgert.device.survey import Survey, survey
-from edgert.device.telemetry import Sampler
 from edgert.errors import DeviceError, UnsupportedError
 from edgert.policy.engine.opening import providers_here
 from edgert.policy.engine.providers import provider
@@ -60,7 +58,7 @@ def bench_policy(
     found = survey(machine)
     pairs = list(_pairs(found, devices, providers))
     chips = list({device.name: device for device, _ in pairs}.values())
-    with _told(machine, found, chips) as told:
+    with telling(chips, machine, found) as told:
         runs, kept = _runs(request, pairs, progress)
     path, digest = _keep(samples, kept)
     first = next((run for run in runs if not run["failed"]), {})
@@ -150,19 +148,6 @@ def _runs(
                     kept |= {f"{device.name}/{name}/{key}": arrays[key] for key in arrays.files}
         runs.append(run)
     return runs, kept
-
-
-@contextmanager
-def _told(machine: LiveMachine, found: Survey, chips: Sequence[Device]) -> Iterator[list[Told]]:
-    """What the chips tell before and after; the list is filled at the end."""
-    known = [device for device in found.devices if device.name in {chip.name for chip in chips}]
-    sampler = Sampler(machine, found, known)
-    before = {sample.device: sample for sample in sampler.sample()}
-    told: list[Told] = []
-    yield told
-    for sample in sampler.sample():
-        device = next(device for device in known if device.name == sample.device)
-        told.append(Told(device=device, before=before[device.name].values, after=sample.values, missing=sample.missing))
 
 
 def _keep(path: Path | None, samples: dict[str, Any]) -> tuple[str, str]:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,7 +57,7 @@ def run_worker(
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            with process.stdin:
+            with suppress(BrokenPipeError), process.stdin:  # it is dead already, and its stderr says why
                 json.dump({"request": request.document(), "folder": str(folder)}, process.stdin)
             for line in process.stdout:
                 message = json.loads(line)
@@ -71,7 +72,8 @@ def run_worker(
             raise
         finally:
             timer.cancel()
-            process.stdout.close() if process.stdout is not None else None
+            if process.stdout is not None:
+                process.stdout.close()
         if result:
             return result
         errors.seek(0, os.SEEK_END)

@@ -17,6 +17,7 @@ from edgert.cli.running import (
     chip_options,
     command_option,
     contract_option,
+    disclosing,
     env_option,
     format_option,
     interruptible,
@@ -34,6 +35,9 @@ from edgert.errors import EdgertError
 if TYPE_CHECKING:
     from edgert.runtime import Session
     from edgert.runtime.loop import Trace
+
+
+TIMING = "from the beginning of the observation to the command"
 
 
 @click.command(context_settings=HELP_NAMES)
@@ -143,10 +147,11 @@ def _run_on_body(*, as_json: bool, contract: str | None, record: str | None, vid
                 f"{session.options.seconds:g} s {pace}"
             )
             watch = _Watch(session)
-            trace = session.run(
-                stop=interrupted, tick=lambda step, trace: line.update(lambda: watch.text(step, trace)), sinks=sinks
-            )
-        report = session.report(trace)
+            with disclosing(session, as_json, TIMING, {"ticks": session.steps}) as block:
+                trace = session.run(
+                    stop=interrupted, tick=lambda step, trace: line.update(lambda: watch.text(step, trace)), sinks=sinks
+                )
+        report = session.report(trace) | block
         failed = trace.unrecorded  # the run itself is worth its report, whatever became of its video
         try:
             if folder is not None and failed is None:

@@ -17,6 +17,7 @@ from edgert.cli.running import (
     chip_options,
     command_option,
     contract_option,
+    disclosing,
     env_option,
     format_option,
     interruptible,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from edgert.rollout import RolloutOptions
 
 _RANDOMISED = ("pushes", "friction", "mass", "gains", "delay")
+
+
+TIMING = "of all worlds together, from the first step to the last: network, physics, rewards and recording"
 
 
 def _range(name: str, what: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -142,10 +146,10 @@ def _run(options: RolloutOptions, record: Path | None, *, as_json: bool) -> int:
         folder = None
         if record is not None:
             folder = resources.enter_context(session.folder(record))
-        with LiveLine() as line:
+        with LiveLine() as line, disclosing(session, as_json, TIMING, {"steps of each world": session.steps}) as block:
             progress = Progress(line, options.num_envs, session.task.contract.period_s)
             result = session.run(sink=folder, progress=progress, stop=stop)
-        report, failed = session.report(result), None
+        report, failed = session.report(result) | block, None
         if folder is not None:
             try:
                 folder.close()

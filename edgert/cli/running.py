@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -16,6 +16,10 @@ from click.core import ParameterSource
 from edgert.cli.completion import complete_formats, complete_models, complete_sims
 from edgert.cli.main import EXIT_INTERRUPTED, EXIT_SAFETY, say
 from edgert.errors import DeviceError, importing
+
+if TYPE_CHECKING:
+    from edgert.rollout.closed_loop import RolloutSession
+    from edgert.runtime import Session
 
 EXIT_CODES = {
     "completed": 0,
@@ -185,3 +189,41 @@ def quiet_stdout() -> Iterator[None]:
                 before.flush()
             os.dup2(kept, 1)
             os.close(kept)
+
+
+@contextmanager
+def disclosing(
+    session: Session | RolloutSession, wanted: bool, timing: str, counts: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
+    """How the numbers of a simulated run come about, for a report; empty where nobody will read it.
+
+    Args:
+        session: what runs in the block, at whose end the block is filled.
+        wanted: whether it is for a machine to read.
+        timing: from where to where it is timed.
+        counts: how many samples of what.
+    """
+    block: dict[str, Any] = {}
+    if not wanted:
+        yield block
+        return
+    from edgert.device.disclosure import Disclosure, telling
+    from edgert.rollout.provenance import scene_sha256
+
+    header, policy = session.header(), session.policy
+    with telling([session.device, session.physics_device]) as told:
+        yield block
+    block["disclosure"] = Disclosure(
+        kind="simulated",
+        devices=told,
+        model=header["policy"],
+        model_sha256=header["policy_sha256"],
+        scene=header["scene"],
+        scene_sha256=scene_sha256(Path(header["scene"])),
+        shapes={name: array.shape for name, array in (*policy.obs.items(), *policy.out.items())},
+        precision=session.placed.precision,
+        seed=session.options.seed,
+        timing=timing,
+        warm_up="a few ticks before the first one, not counted",
+        counts=counts,
+    ).report()

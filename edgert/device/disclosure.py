@@ -10,7 +10,8 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,7 +20,10 @@ from edgert.device.device import Device, cpu_name, cpuinfo
 from edgert.device.installation import installed_version
 from edgert.device.machine import LiveMachine, Machine
 from edgert.device.onnxruntime import installed_runtimes
+from edgert.device.probes.cpu import PLATFORM as CPU
 from edgert.device.probes.cpu import power_mode
+from edgert.device.survey import Finding, Survey, survey
+from edgert.device.telemetry import Sampler
 
 Kind = Literal["measured", "replayed", "simulated"]
 PACKAGES: Final = (
@@ -60,6 +64,35 @@ class Told:
             "after": dict(self.after),
             "missing": [f"{metric}: {reason}" for metric, reason in self.missing.items()],
         }
+
+
+@contextmanager
+def telling(
+    devices: Sequence[Device], machine: Machine | None = None, found: Survey | None = None
+) -> Iterator[list[Told]]:
+    """What chips tell before and after the block; the list is filled at its end.
+
+    Args:
+        devices: the chips.
+        machine: where they are, by default this one.
+        found: its survey, by default made here; for the CPU alone no platform is asked.
+    """
+    machine = machine or LiveMachine()
+    if found is None:
+        found = _cpu_alone(devices[0]) if all(device.name == "cpu" for device in devices) else survey(machine)
+    names = {device.name for device in devices}
+    known = [device for device in found.devices if device.name in names]
+    sampler = Sampler(machine, found, known)
+    before = {sample.device: sample for sample in sampler.sample()}
+    told: list[Told] = []
+    yield told
+    for device, sample in zip(known, sampler.sample(), strict=True):
+        told.append(Told(device=device, before=before[device.name].values, after=sample.values, missing=sample.missing))
+
+
+def _cpu_alone(device: Device) -> Survey:
+    finding = Finding(devices=(device,))
+    return Survey(devices=(device,), findings={"cpu": finding}, platforms={"cpu": CPU}, chips={}, runtime="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

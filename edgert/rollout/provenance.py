@@ -41,11 +41,16 @@ def recording_header(
     if contract is not None:
         result["contract"] = contract.to_document()
     if scene is not None:
-        named = scene.resolve()  # a compiled scene holds the paths of its meshes, which begin as its own does
-        result["scene_sha256"] = model_sha256(compile_spec(load_spec(named), named))
+        result["scene_sha256"] = scene_sha256(scene)
     if task is not None and task.sha256:
         result["task_sha256"] = task.sha256
     return result
+
+
+def scene_sha256(scene: Path) -> str:
+    """Digest of a scene before any policy's gains are laid on it."""
+    named = scene.resolve()  # a compiled scene holds the paths of its meshes, which begin as its own does
+    return model_sha256(compile_spec(load_spec(named), named))
 
 
 def model_sha256(model: mujoco.MjModel) -> str:

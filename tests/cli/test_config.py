@@ -172,7 +172,7 @@ def test_text_is_said_as_one_would_type_it(capsys, folder, demo):
 REFUSED = [
     (
         "[dmeo.walk]\nseed = 1",
-        "edgert has no command 'dmeo': expected one of [completion], [config], [demo], [doctor], ",
+        "edgert has no command 'dmeo': expected one of [bench], [completion], [config], [demo], [device], ",
     ),
     ("[demo.wlak]\nseed = 1", "edgert demo has no command 'wlak': expected one of [demo.walk]"),
     ("[demo]\nseed = 1", "edgert demo has no option 'seed': expected one of [demo.walk]"),

@@ -30,7 +30,7 @@ KEYS = {
     "policy", "policy_sha256", "contract_sha256", "sim", "scene", "device", "device_chip", "provider", "physics_device",
     "physics", "num_envs", "seed", "control_hz", "randomise", "seconds", "steps", "steps_per_s", "real_time_factor",
     "outcome", "episodes", "cut_off", "falls", "fall_rate", "safety_stops", "returns", "episode_length", "tracking",
-    "notes", "placement",
+    "notes", "placement", "disclosure",
 }  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_it_prints_what_the_library_reports(capsys: pytest.CaptureFixture[str]) 
     )
     with open_rollouts(options) as session:
         theirs = session.report(session.run())
-    timing = {"steps_per_s", "real_time_factor"}
+    timing = {"disclosure", "steps_per_s", "real_time_factor"}
     assert {k: v for k, v in ours.items() if k not in timing} == {k: v for k, v in theirs.items() if k not in timing}
     assert ours["randomise"] == {
         "friction": [0.5, 0.9],
@@ -373,8 +373,8 @@ def test_pyarrow_is_only_imported_to_record() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def keys(value: object, free: tuple[str, ...] = ("randomise",)) -> set[str]:
-    """Every key of a report and of the objects in it, but not the names of what is randomised."""
+def keys(value: object, free: tuple[str, ...] = ("randomise", "disclosure")) -> set[str]:
+    """Every key of a report and of the objects in it, but not the names of what is randomised, nor the disclosure."""
     if isinstance(value, list):
         return {key for entry in value for key in keys(entry)}
     if not isinstance(value, dict):
