@@ -186,7 +186,7 @@ def test_the_cpu_is_found_without_asking_any_platform(monkeypatch):
 PROGRAM = """
 import sys
 from edgert.cli.main import run
-assert run(["run", "policy", "--device", "cpu", "--seconds", "0.1", "--no-real-time", "--json"]) == 0
+assert run(["run", "policy", "--device", "cpu", "--seconds", "0.1", "--no-real-time", *sys.argv[1:]]) == 0
 print(sorted(name for name in sys.modules if name.startswith("edgert.device.")), file=sys.stderr)
 """
 
@@ -194,6 +194,10 @@ print(sorted(name for name in sys.modules if name.startswith("edgert.device.")),
 def test_running_on_the_cpu_imports_no_probe() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=True)
     assert done.stderr.splitlines()[-1] == "['edgert.device.device', 'edgert.device.onnxruntime']"
+    told = [sys.executable, "-c", PROGRAM, "--json"]  # where the CPU alone tells of itself, before and after
+    done = subprocess.run(told, capture_output=True, text=True, timeout=120, check=True)
+    probes = [name for name in done.stderr.splitlines()[-1].split("'") if name.startswith("edgert.device.probes.")]
+    assert probes == ["edgert.device.probes.cpu"]
 
 
 def test_importing_the_survey_imports_no_probe(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def _tensorrt(asked: Asked) -> dict[str, str]:
     if unknown:
         raise DeviceError(
             "TensorRT builds engines for exact shapes, which the model does not state",
-            found=", ".join(f"{name}{list(asked.shapes[name])}" for name in unknown),
+            found=", ".join(f"{name}{list(asked.shapes[name])}".replace("None", "?") for name in unknown),
             hint="Export it with fixed sizes, all but the batch, or take --provider cuda",
         )
     exact = ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in asked.shapes.items() if shape)
