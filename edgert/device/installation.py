@@ -19,6 +19,7 @@ from edgert.errors import DeviceError
 EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "sync": ("pyarrow", "--record"),
     "view": ("av", "--video"),
+    "openvino": ("onnxruntime-ep-openvino", "--provider openvino"),
 }
 """Extra to the distribution that it brings, and to what needs that."""
 

@@ -16,8 +16,8 @@ from edgert.cli.main import EXIT_DIFFERENCE
 from edgert.sim import gl
 
 NAMES = [
-    "python", "packages", "onnxruntime", "extra-sync", "extra-view", "gl", "realtime", "memlock", "cpu-governor",
-    "cpu-quota", "clock", "disk-state", "disk-work", "locale",
+    "python", "packages", "onnxruntime", "extra-sync", "extra-view", "extra-openvino", "gl", "realtime", "memlock",
+    "cpu-governor", "cpu-quota", "clock", "disk-state", "disk-work", "locale",
 ]  # fmt: skip
 
 ran = Command("doctor").ran
