@@ -23,6 +23,7 @@ from edgert.errors import DeviceError, UnsupportedError
 from edgert.policy.engine.opening import providers_here
 from edgert.policy.engine.providers import provider
 from edgert.tables import is_number
+from edgert.writing import part_of, put
 
 MAX_ACTS: Final = 10_000_000
 MAX_ROWS: Final = 1 << 20
@@ -158,7 +159,9 @@ def _keep(path: Path | None, samples: dict[str, Any]) -> tuple[str, str]:
     np.savez_compressed(buffer, **samples)
     data = buffer.getvalue()
     try:
-        path.write_bytes(data)
+        with part_of(path) as part:
+            part.write_bytes(data)
+            put(part, path)
     except OSError as error:
         raise UnsupportedError(f"cannot write {path}", found=error.strerror or error) from error
     return str(path), hashlib.sha256(data).hexdigest()

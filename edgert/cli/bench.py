@@ -12,6 +12,7 @@ from edgert.cli.live import LiveLine
 from edgert.cli.main import EXIT_DIFFERENCE, HELP_NAMES, say, write
 from edgert.cli.running import FilePath, contract_option, format_option, json_option, model_argument
 from edgert.errors import EdgertError
+from edgert.writing import part_of, put
 
 
 @click.group(context_settings=HELP_NAMES)
@@ -106,6 +107,8 @@ def _differs(run: dict[str, Any]) -> bool:
 
 def _save(path: Path, report: dict[str, Any]) -> None:
     try:
-        path.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
+        with part_of(path) as part:
+            part.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
+            put(part, path)
     except OSError as error:
         raise EdgertError(f"cannot write {path}", found=error.strerror or error) from error

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from edgert.errors import EdgertError
 from edgert.files import read_regular
 from edgert.policy.engine.protocol import Placement
 from edgert.tables import Table, read_json
+from edgert.writing import part_of, put
 
 SCHEMA: Final = 1
 MAX_ENTRIES: Final = 1_000
@@ -98,7 +97,7 @@ def recall(path: Path) -> Candidate | None:
 
 
 def keep(path: Path, candidate: Candidate) -> None:
-    """Write a result, in one step; one that cannot be kept is measured again the next time."""
+    """Write a result; one that cannot be kept is measured again the next time."""
     document = {
         "schema": SCHEMA,
         "provider": candidate.provider,
@@ -106,11 +105,11 @@ def keep(path: Path, candidate: Candidate) -> None:
         "p99_us": candidate.p99_us,
         "error": candidate.error,
     }
-    part = path.with_name(f"{secrets.token_hex(8)}.part")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(document))
-        os.replace(part, path)
+        with part_of(path) as part:
+            part.write_text(json.dumps(document))
+            put(part, path)
         _prune(sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime))
 
 

@@ -8,7 +8,6 @@ vendor does not say that it keeps to float32.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +29,7 @@ from edgert.policy.engine.plugins import unit_of
 from edgert.policy.engine.protocol import CPU, FLOATS, WHOLE, Arrays, Buffer, Node, Placement, Tensor
 from edgert.policy.engine.providers import IXRT, provider
 from edgert.policy.model import PolicyFile
+from edgert.writing import part_of, put
 
 MAX_ENGINE_BYTES: Final = 8 << 30
 _MEMORY: Final = "cuda"
@@ -269,13 +269,10 @@ def _on_disk(file: PolicyFile, folder: Path) -> Iterator[Path]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Keep an engine, in one step; one that cannot be kept is built again the next time."""
-    part = path.with_name(f"{secrets.token_hex(8)}.part")
-    try:
+    """Keep an engine; one that cannot be kept is built again the next time."""
+    with suppress(OSError), part_of(path) as part:
         part.write_bytes(data)
-        os.replace(part, path)
-    except OSError:
-        part.unlink(missing_ok=True)
+        put(part, path)
 
 
 def _errors(parser: Any) -> list[str]:
