@@ -147,12 +147,13 @@ def measure(
         nodes = opened.nodes
     throughput = []
     for rows in request.batches:
-        stage(f"acting on {rows} rows")
         opened = what.open(request.device, replace(placement, rows=rows))
         try:
             fill(opened, random)
             _act(opened, 3)
+            stage(rows_stage(rows))
             samples[f"rows_{rows}_ns"] = times = _act(opened, 1 << 20, request.throughput_s)
+            stage("closing")
         finally:
             opened.close()
         throughput.append(
@@ -192,6 +193,11 @@ def measure(
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "throughput": throughput,
     }, samples
+
+
+def rows_stage(rows: int) -> str:
+    """What the stage of a number of rows is called."""
+    return f"acting on {rows} rows"
 
 
 def _timed_open(what: Subject, device: Device, placement: Placement) -> tuple[float, Any]:

@@ -13,12 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 from edgert.bench.acting import subject
-from edgert.bench.measure import TIMING, Request
+from edgert.bench.measure import TIMING, Request, rows_stage
+from edgert.bench.power import Meter, Samples, add_energy
 from edgert.bench.worker import run_worker
 from edgert.device import Device, find_device
 from edgert.device.disclosure import Disclosure, telling
 from edgert.device.machine import LiveMachine
 from edgert.device.survey import Survey, survey
+from edgert.device.telemetry import Sampler
 from edgert.errors import DeviceError, UnsupportedError
 from edgert.policy.engine.opening import providers_here
 from edgert.policy.engine.providers import provider
@@ -60,7 +62,7 @@ def bench_policy(
     pairs = list(_pairs(found, devices, providers))
     chips = list({device.name: device for device, _ in pairs}.values())
     with telling(chips, machine, found) as told:
-        runs, kept = _runs(request, pairs, progress)
+        runs, kept = _runs(request, pairs, progress, lambda device: Sampler(machine, found, [device]))
     path, digest = _keep(samples, kept)
     first = next((run for run in runs if not run["failed"]), {})
     disclosure = Disclosure(
@@ -129,7 +131,10 @@ def _pairs(found: Survey, devices: Sequence[str], providers: Sequence[str]) -> I
 
 
 def _runs(
-    request: Request, pairs: Sequence[tuple[Device, str]], progress: Progress
+    request: Request,
+    pairs: Sequence[tuple[Device, str]],
+    progress: Progress,
+    sampler: Callable[[Device], Samples],
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """One after the other, each in a process of its own."""
     runs: list[dict[str, Any]] = []
@@ -137,12 +142,15 @@ def _runs(
     for number, (device, name) in enumerate(pairs, 1):
         where = f"{device.name} by {name} ({number} of {len(pairs)})"
         progress(f"{where}: starting")
+        meter = Meter(
+            sampler(device),
+            [rows_stage(rows) for rows in request.batches],
+            lambda stage, where=where: progress(f"{where}: {stage}"),  # type: ignore[misc]
+        )
         with tempfile.TemporaryDirectory(prefix="edgert-bench-") as folder:
-            run = run_worker(
-                replace(request, device=device, provider=name),
-                Path(folder),
-                lambda stage, where=where: progress(f"{where}: {stage}"),  # type: ignore[misc]
-            )
+            run = run_worker(replace(request, device=device, provider=name), Path(folder), meter.stage)
+            meter.stage("")
+            add_energy(run.get("throughput", ()), meter, rows_stage)
             run = {"device": device.name, "device_chip": device.chip, "provider": name, "failed": "", **run}
             if not run["failed"]:
                 with np.load(Path(folder) / "samples.npz", allow_pickle=False) as arrays:

@@ -54,8 +54,10 @@ def test_every_figure_is_of_the_samples_that_are_kept(model: Path, tmp_path: Pat
     assert figures["build_cold_s"] > 0.0
     assert figures["first_act_us"] > 0.0
     assert figures["peak_memory_bytes"] > figures["memory_bytes"] >= 0
-    assert stages == ["building", "comparing", "acting", "acting at the control rate", "acting on 1 rows",
-                      "acting on 8 rows"]  # fmt: skip
+    assert stages == [
+        "building", "comparing", "acting", "acting at the control rate", "acting on 1 rows", "closing",
+        "acting on 8 rows", "closing",
+    ]  # fmt: skip
 
 
 def test_without_a_contract_the_network_alone_is_measured(tmp_path: Path) -> None:
