@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from edgert.device.device import Device
 from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime, installed_runtimes
 from edgert.errors import DeviceError, UnsupportedError
-from edgert.policy.engine.plugins import chips_of, installed_plugins, matching, provider_name
+from edgert.policy.engine.plugins import chips_of, installed_plugins, matching, named_plugins
 from edgert.policy.engine.protocol import Engine, Placement
 from edgert.policy.engine.providers import IXRT, PROVIDERS, Provider, provider
 from edgert.policy.model import PolicyFile
@@ -45,18 +45,18 @@ def provider_of(device: Device, asked: str | None) -> Provider:
     if first == CPU_PROVIDER and (asked is None or provider(asked).runtime == CPU_PROVIDER):
         return PROVIDERS[CPU_PROVIDER]  # every onnxruntime has it, so nothing has to be looked for
     if asked is None:
-        there = providers_here(device)
+        there, broken = _look(device)
         if there:
             return there[0]
         wanted = [provider(name) for name in device.providers]
         raise DeviceError(
             f"no inference provider for {device.name} ({device.chip}) is installed",
-            found=_installed(),
+            found="; ".join([_installed(), *map(str, broken)]),
             expected=" or ".join(each.runtime for each in wanted) or "one; none is known for this chip",
             hint=wanted[0].install if wanted else "Run on the host instead: --device cpu",
         )
     chosen = provider(asked)
-    there = providers_here(device)
+    there, broken = _look(device)
     for each in there:
         if each.runtime == chosen.runtime:
             return each
@@ -66,7 +66,10 @@ def provider_of(device: Device, asked: str | None) -> Provider:
     naming = "Name the device that it is for with --device"
     raise DeviceError(
         f"{device.name} ({device.chip}) cannot run the network by provider '{asked}'",
-        found=f"{', '.join(each.name for each in there) or 'no provider'} for this device, from {_installed()}",
+        found="; ".join(
+            [f"{', '.join(each.name for each in there) or 'no provider'} for this device", *map(str, broken)]
+        )
+        + f", from {_installed()}",
         expected="one of those" if here or not known else chosen.runtime,
         hint=naming if here or not known else chosen.install + ("" if listed else f". {naming}"),
     )
@@ -74,29 +77,34 @@ def provider_of(device: Device, asked: str | None) -> Provider:
 
 def providers_here(device: Device) -> tuple[Provider, ...]:
     """Every provider that is installed and serves a device, in the device's order; then those of plug-ins."""
-    built_in = installed_providers()
+    return _look(device)[0]
+
+
+def _look(device: Device) -> tuple[tuple[Provider, ...], list[DeviceError]]:
+    """The providers of a device, and why plug-ins cannot be used."""
     names = dict.fromkeys(provider(name).runtime for name in device.providers)
-    found = {name: provider(name) for name in names if name in built_in}
-    plugins = installed_plugins()
-    if plugins:
+    plugins, broken = named_plugins()
+    built_in = _without_plugins()
+    found = {name for name in names if name in built_in and name not in plugins}
+    for name, plugin in plugins.items():
         runtime = import_onnxruntime()
-        for plugin in plugins:
-            name = provider_name(plugin)
+        try:
             if matching(chips_of(runtime, plugin), device) is not None:
-                found[name] = provider(name)
-            else:
-                found.pop(name, None)
-    order = [*(name for name in names if name in found), *(name for name in found if name not in names)]
-    return tuple(found[name] for name in order)
+                found.add(name)
+        except DeviceError as error:
+            broken.append(error)
+    order = [*(name for name in names if name in found), *(name for name in plugins if name in found - names.keys())]
+    return tuple(provider(name) for name in order), broken
 
 
 def installed_providers() -> frozenset[str]:
     """What could be opened here, whatever the device."""
+    return _without_plugins() | named_plugins()[0].keys()
+
+
+def _without_plugins() -> frozenset[str]:
     names = set(import_onnxruntime().get_available_providers())
-    names |= {provider_name(plugin) for plugin in installed_plugins()}
-    if find_spec("ixrt") is not None:
-        names.add(IXRT)
-    return frozenset(names)
+    return frozenset(names | {IXRT} if find_spec("ixrt") is not None else names)
 
 
 def provider_version(chosen: Provider) -> str:
@@ -106,10 +114,8 @@ def provider_version(chosen: Provider) -> str:
             return f"ixrt {version('ixrt')}"
         except PackageNotFoundError:
             return "ixrt of unknown version"
-    parts = [*installed_runtimes()]
-    parts += [
-        f"{each.distribution} {each.version}" for each in installed_plugins() if provider_name(each) == chosen.runtime
-    ]
+    plugin = named_plugins()[0].get(chosen.runtime)
+    parts = [*installed_runtimes(), *([f"{plugin.distribution} {plugin.version}"] if plugin is not None else [])]
     return ", ".join(parts) or "onnxruntime without metadata"
 
 

@@ -54,6 +54,18 @@ def installed_plugins() -> tuple[Plugin, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
+def named_plugins() -> tuple[dict[str, Plugin], list[DeviceError]]:
+    """The installed provider packages by their provider's name in ONNX Runtime, and why others are broken."""
+    found: dict[str, Plugin] = {}
+    broken: list[DeviceError] = []
+    for plugin in installed_plugins():
+        try:
+            found[provider_name(plugin)] = plugin
+        except DeviceError as error:  # of one that nobody may have asked for
+            broken.append(error)
+    return found, broken
+
+
 def provider_name(plugin: Plugin) -> str:
     """What ONNX Runtime calls its provider.
 

@@ -23,7 +23,7 @@ from edgert.device.onnxruntime import CPU_PROVIDER, import_onnxruntime
 from edgert.errors import ContractError, DeviceError, EdgertError, UnsupportedError
 from edgert.policy.engine.buffers import view_of
 from edgert.policy.engine.caches import engine_folder
-from edgert.policy.engine.plugins import OV_DEVICE, chips_of, installed_plugins, matching, provider_name, unit_of
+from edgert.policy.engine.plugins import OV_DEVICE, chips_of, matching, named_plugins, unit_of
 from edgert.policy.engine.protocol import CPU, Arrays, Buffer, Node, Placement, Tensor
 from edgert.policy.engine.providers import PROVIDERS, Asked, Provider
 from edgert.policy.model import PolicyFile
@@ -295,11 +295,11 @@ def _session(
 
 def _plugin_chip(runtime: ModuleType, provider: Provider, device: Device) -> Any | None:
     """ONNX Runtime's device of the plug-in that brings a provider; None for a provider that is built in."""
-    for plugin in installed_plugins():
-        if provider_name(plugin) == provider.runtime:
-            chip = matching(chips_of(runtime, plugin), device)
-            if chip is not None:
-                return chip
+    plugin = named_plugins()[0].get(provider.runtime)
+    if plugin is not None:
+        chip = matching(chips_of(runtime, plugin), device)
+        if chip is not None:
+            return chip
     if provider.runtime not in runtime.get_available_providers():  # it would warn, and run on the CPU
         raise DeviceError(
             f"the installed onnxruntime cannot run on {device.name}",

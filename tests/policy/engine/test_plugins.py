@@ -9,10 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support import linear_model, save
 
-from edgert.device import Device
+from edgert.device import Device, find_device
 from edgert.errors import DeviceError
+from edgert.policy.engine import Placement, open_engine
+from edgert.policy.engine.opening import providers_here
 from edgert.policy.engine.plugins import Plugin, chips_of, installed_plugins, matching, provider_name, unit_of
+from edgert.policy.model import read_policy
 
 PLUGIN = Plugin(distribution="onnxruntime-ep-odd", version="2.1", module="onnxruntime_ep_odd")
 
@@ -120,3 +124,15 @@ def test_chips_of_other_plug_ins_are_told_by_kind_and_number() -> None:
     assert matching(chips, device("cuda:2")) is None
     assert matching(chips, device("cuda:first")) is None
     assert (unit_of(device("cuda:1")), unit_of(device("openvino:NPU")), unit_of(device("cpu"))) == ("1", "NPU", "0")
+
+
+def test_a_broken_package_harms_nobody_who_did_not_ask_for_it(package: Path, tmp_path: Path) -> None:
+    package.write_text("raise ImportError('libtbb.so')")
+    file = read_policy(save(linear_model(dim=3, nact=2), tmp_path / "policy.onnx"))
+    cpu = find_device("cpu")
+    names = [each.name for each in providers_here(cpu)]
+    assert "cpu" in names
+    open_engine(file, cpu, Placement(provider="cpu")).close()
+    with pytest.raises(DeviceError) as caught:
+        open_engine(file, cpu, Placement(provider="OddExecutionProvider"))
+    assert "for this device; onnxruntime-ep-odd cannot be imported: found libtbb.so." in str(caught.value)
