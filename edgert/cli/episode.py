@@ -56,12 +56,19 @@ def show(recording: str, number: int, as_json: bool) -> int:
 @click.argument("numbers", type=int, nargs=-1)
 @click.option("--policy", "model", shell_complete=complete_models, help="Another policy than the recorded one.")
 @click.option("--device", default="cpu", show_default=True, help="Chip that runs the network.")
+@click.option("--provider", metavar="NAME", help="Inference provider, such as openvino.  [default: the chip's first]")
 @click.option(
     "--video", type=FilePath(), metavar="FILE", help="Film the recorded states of one episode instead, .mp4 or .gif."
 )
 @json_option
 def replay(
-    recording: str, numbers: tuple[int, ...], model: str | None, device: str, video: str | None, as_json: bool
+    recording: str,
+    numbers: tuple[int, ...],
+    model: str | None,
+    device: str,
+    provider: str | None,
+    video: str | None,
+    as_json: bool,
 ) -> int:
     """Feed the observations of episodes NUMBERS of DIR (default: all) to the policy, and compare its actions.
 
@@ -73,7 +80,7 @@ def replay(
     opened = _opened(recording)
     chosen = [_one(opened, number) for number in numbers] or list(opened)
     if video is not None:
-        refuse_beside("--video", ("model", "device"), "it shows what was recorded")
+        refuse_beside("--video", ("model", "device", "provider"), "it shows what was recorded")
         return _film(chosen, recording, Path(video), as_json=as_json)
     from edgert.rollout.replay import replay as replay_episodes
 
@@ -84,6 +91,7 @@ def replay(
             chosen,
             model,
             device=device,
+            provider=provider,
             progress=lambda done, total: line.update(lambda: f"replayed {done} of {total} steps"),
         )
     here = results[0].ran_on

@@ -12,7 +12,7 @@ from edgert.cli.main import HELP_NAMES, write
 from edgert.cli.running import json_option
 
 _REQUIRED = ("numpy", "mujoco", "onnx", "gymnasium", "array-api-compat", "click", "rich")
-_OPTIONAL = ("pyarrow", "av", "torch", "warp-lang", "mujoco-warp")
+_OPTIONAL = ("onnxruntime-ep-openvino", "pyarrow", "av", "torch", "warp-lang", "mujoco-warp")
 
 
 @click.command(context_settings=HELP_NAMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.contract import Contract, parse_contract
-from edgert.device import find_device
+from edgert.device import Device, find_device
 from edgert.device.onnxruntime import installed_runtimes
 from edgert.errors import ContractError, IntegrityError
 from edgert.policy import LoadedPolicy, OnnxModel, OnnxPolicy
+from edgert.policy.engine import Placement
 from edgert.policy.load import load_as, locate
 from edgert.policy.model import PolicyFile, read_policy
 from edgert.policy.network import OnnxNetwork
@@ -57,6 +58,7 @@ def replay(
     model: str | Path | None = None,
     *,
     device: str = "cpu",
+    provider: str | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Replay]:
     """Feed recorded observations to the policy and compare its actions with the recorded ones.
@@ -68,6 +70,7 @@ def replay(
         episodes: of one recording.
         model: another policy; None: the one that was recorded, which must still have its digest.
         device: where it runs.
+        provider: by which one; None: the device's first.
         progress: called with (steps done, steps in all).
 
     Raises:
@@ -77,12 +80,13 @@ def replay(
     if total == 0:
         raise IntegrityError("there is nothing to replay", found=f"{len(episodes)} episodes without a step")
     results: dict[int, Replay] = {}
+    where = find_device(device), Placement(provider=provider)
     with ExitStack() as resources:
         actors: dict[tuple[str, int], _Actor] = {}
         for wave in _waves(episodes):
             key = wave[0].header["epoch"], _batch(wave[0])
             if key not in actors:
-                actors[key] = _actor(wave[0], model, device)
+                actors[key] = _actor(wave[0], model, *where)
                 resources.enter_context(actors[key].network)
             replays = _replayed(wave, actors[key])
             results |= {each.episode.index: each for each in replays}
@@ -212,14 +216,14 @@ class _Actor:
     forget: Callable[[], None]
 
 
-def _actor(episode: Episode, model: str | Path | None, device: str) -> _Actor:
+def _actor(episode: Episode, model: str | Path | None, device: Device, placement: Placement) -> _Actor:
     """The policy as a batch of the recorded size that gives the recorded action."""
     contract: Any = episode.header.get("contract")
     action = contract.get("action") if isinstance(contract, Mapping) else None
     several = isinstance(action, Mapping) and (isinstance(action.get("output"), list) or "added" in action)
     if isinstance(contract, Mapping) and (several or "network" in contract or _sees(contract)):
-        return _composed(episode, parse_contract(contract, "contract of the recording"), model, device)
-    return _single(episode, model, device)
+        return _composed(episode, parse_contract(contract, "contract of the recording"), model, device, placement)
+    return _single(episode, model, device, placement)
 
 
 def _sees(contract: Mapping[str, Any]) -> bool:
@@ -231,12 +235,14 @@ def _sees(contract: Mapping[str, Any]) -> bool:
     return any(term.get("name") in ("camera", "height_scan") for term in terms)
 
 
-def _composed(episode: Episode, contract: Contract, model: str | Path | None, device: str) -> _Actor:
+def _composed(
+    episode: Episode, contract: Contract, model: str | Path | None, device: Device, placement: Placement
+) -> _Actor:
     """A policy of several networks, of images, or whose action is made of several outputs: by its recorded contract."""
     loaded = _checked(episode, model, lambda path: load_as(path, contract))
     seen = {name: array.shape[1:] for name, array in episode.observation.items()}
     _check_room(episode, sum(spec.dim for spec in contract.inputs.values()))
-    policy = OnnxPolicy(loaded, device, _batch(episode))
+    policy = OnnxPolicy(loaded, device, _batch(episode), placement=placement)
     takes = {name: array.shape[1:] for name, array in policy.obs.items()}
     if seen != takes or policy.action.shape[1:] != episode.action.shape[1:]:
         policy.close()
@@ -248,14 +254,14 @@ def _composed(episode: Episode, contract: Contract, model: str | Path | None, de
     return _Actor(network=policy, action=policy.action, forget=policy.reset)
 
 
-def _single(episode: Episode, model: str | Path | None, device: str) -> _Actor:
+def _single(episode: Episode, model: str | Path | None, device: Device, placement: Placement) -> _Actor:
     """One network of which one output is the action: no more of the contract is asked for than that."""
     file, output = _checked(episode, model, read_policy), _output(episode)
-    onnx = OnnxModel(file, find_device(device))
     seen, actions = episode.observation, episode.action
     contract: Any = episode.header.get("contract")
     told: Any = contract.get("recurrent", {}) if isinstance(contract, Mapping) else {}
     pairs = {name: str(output) for name, output in told.items()} if isinstance(told, Mapping) else {}
+    onnx = OnnxModel(file, device, placement=replace(placement, rows=1 if pairs else _batch(episode)))
     fits = set(onnx.inputs) == {*seen, *pairs} and all(_takes(onnx, name, array) for name, array in seen.items())
     if not fits:
         raise ContractError(
