@@ -63,17 +63,17 @@ class Candidate:
         }
 
 
-def entry(sha256: str, provider: str, version: str, device: Device, placement: Placement) -> Path:
-    """The file of one result.
-
-    Raises:
-        EdgertError: there is no state folder.
-    """
+def entry(sha256: str, provider: str, version: str, device: Device, placement: Placement) -> Path | None:
+    """The file of one result; None where there is no state folder to keep it in."""
     facts = (
         str(SCHEMA), sha256, provider, version, device.name, device.chip, device.driver, placement.precision,
         str(placement.rows), str(placement.allow_cpu_nodes),
     )  # fmt: skip
-    return state_folder()[0] / "calibration" / f"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]}.json"
+    try:
+        folder = state_folder()[0] / "calibration"
+    except EdgertError:  # as in a service without a home
+        return None
+    return folder / f"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]}.json"
 
 
 def recall(path: Path) -> Candidate | None:

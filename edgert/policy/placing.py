@@ -119,15 +119,28 @@ def place(open_on: Open[T], device: Device, placement: Placement, sha256: str) -
         DeviceError: no provider of the device opens it, or it computes something else than the CPU.
         EdgertError: the policy cannot be opened anywhere.
     """
-    candidates: tuple[Candidate, ...] = ()
-    if placement.provider == AUTO:
-        candidates = _measured(open_on, device, placement, sha256)
-        if candidates[0].reason:
-            raise DeviceError(
-                f"no provider of {device.name} ({device.chip}) runs this policy",
-                found="; ".join(f"{each.provider}: {each.reason}" for each in candidates),
-            )
-        placement = replace(placement, provider=candidates[0].provider)
+    if placement.provider != AUTO:
+        return _proven(open_on, device, placement, ())
+    candidates = _measured(open_on, device, placement, sha256)
+    for number, each in enumerate(candidates):
+        if each.reason:
+            continue
+        try:
+            others = (*candidates[:number], *candidates[number + 1 :])
+            ranked = (each, *sorted(others, key=lambda other: bool(other.reason)))
+            return _proven(open_on, device, replace(placement, provider=each.provider), ranked)
+        except EdgertError as error:  # of one that was measured in an earlier run, before something changed
+            candidates = (*candidates[:number], replace(each, reason=str(error)), *candidates[number + 1 :])
+    raise DeviceError(
+        f"no provider of {device.name} ({device.chip}) runs this policy",
+        found="; ".join(f"{each.provider}: {each.reason}" for each in candidates),
+    )
+
+
+def _proven(
+    open_on: Open[T], device: Device, placement: Placement, candidates: tuple[Candidate, ...]
+) -> tuple[T, Placed]:
+    """Open it, and compare it with the CPU unless it runs by the CPU's own provider."""
     with ExitStack() as resources:
         opened = open_on(device, placement)
         resources.callback(opened.close)
@@ -162,7 +175,8 @@ def _measured(open_on: Open[T], device: Device, placement: Placement, sha256: st
     found: dict[str, Candidate] = {}
     unknown: list[Provider] = []
     for each in providers_here(device):
-        kept = recall(entry(sha256, each.runtime, provider_version(each), device, placement))
+        path = entry(sha256, each.runtime, provider_version(each), device, placement)
+        kept = None if path is None else recall(path)
         if kept is None:
             unknown.append(each)
         else:
@@ -170,8 +184,9 @@ def _measured(open_on: Open[T], device: Device, placement: Placement, sha256: st
     if unknown:
         found |= _measure(open_on, device, placement, unknown)
     for each in unknown:
-        if not found[each.name].reason:
-            keep(entry(sha256, each.runtime, provider_version(each), device, placement), found[each.name])
+        path = entry(sha256, each.runtime, provider_version(each), device, placement)
+        if path is not None and not found[each.name].reason:
+            keep(path, found[each.name])
     if not found:
         found["none"] = Candidate(provider="none", reason="no provider for this device is installed")
     return tuple(sorted(found.values(), key=lambda each: (bool(each.reason), each.median_us)))

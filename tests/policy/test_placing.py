@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -144,8 +145,38 @@ def test_results_that_cannot_be_kept_are_measured_again(chip: Chip, loaded: Load
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "calibration").write_text("in the way")
     path = entry("a", "IxRT", "1", BOTH, Placement())
+    assert path is not None
     keep(path, Candidate(provider="ixrt", median_us=1.0, p99_us=2.0, error=0.0))
     assert recall(path) is None
+
+
+def test_without_a_state_folder_nothing_is_kept(
+    chip: Chip, loaded: LoadedPolicy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("EDGERT_HOME", "XDG_STATE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def open_on(device: Device, placement: Placement) -> OnnxPolicy:
+        return OnnxPolicy(loaded, device, placement=replace(placement, caches=tmp_path))
+
+    for _ in range(2):
+        policy, where = place(open_on, BOTH, Placement(provider=AUTO), loaded.file.sha256)
+        policy.close()
+        assert [each.kept for each in where.candidates] == [False, False]
+
+
+def test_one_that_was_fastest_and_is_broken_now_is_passed_over(
+    chip: Chip, loaded: LoadedPolicy, tmp_path: Path
+) -> None:
+    placed(loaded, provider=AUTO)
+    for file in (tmp_path / "home" / "calibration").iterdir():
+        told = json.loads(file.read_text())
+        file.write_text(json.dumps(told | {"median_us": 1.0 if told["provider"] == "ixrt" else 9.0}))
+    assert placed(loaded, provider=AUTO).provider.name == "ixrt"
+    chip.fails["cudaMalloc"] = 2
+    where = placed(loaded, provider=AUTO)
+    assert where.provider.name == "cpu"
+    assert where.notes()[1] == "provider ixrt is out: cudaMalloc fails on cuda:0: found 2. Run: edgert doctor"
 
 
 class Fake:
