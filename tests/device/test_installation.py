@@ -37,7 +37,7 @@ def test_every_requirement_of_edgert_is_understood():
     needed = installation.requirements()
     names = {one.name for one in needed if not one.extra}
     assert {"numpy", "array-api-compat", "click", "rich", "gymnasium", "mujoco", "onnx"} <= names
-    assert [one.extra for one in needed if one.name == "onnxruntime"] == ["cpu"]
+    assert [one.extra for one in needed if one.name == "onnxruntime"] == ["cpu", "openvino"]
     for one in needed:
         assert one.admits("9999.0") or "<" in one.bounds
     with pytest.raises(ValueError, match="no requirement such as '~=2'"):
