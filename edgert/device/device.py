@@ -57,6 +57,11 @@ class Device:
     evidence: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def index(self) -> int:
+        """Its number among those of its kind: 1 of cuda:1. ValueError for a name that has none, such as cpu."""
+        return int(self.name.partition(":")[2])
+
+    @property
     def why(self) -> str:
         """The evidence in one line: who said that it is there, and what it is."""
         return ", ".join(dict.fromkeys(self.evidence.values()))

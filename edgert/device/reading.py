@@ -63,3 +63,7 @@ class Readings:
         """Note that nothing else is told, for one reason; without names, every metric that was not put."""
         for metric in metrics or METRICS:
             self.put(metric, None, reason)
+
+    def reading(self, *, busy_s: float | None = None) -> Reading:
+        """What was collected."""
+        return Reading(values=self.values, missing=self.missing, busy_s=busy_s)

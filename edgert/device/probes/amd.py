@@ -159,7 +159,7 @@ def read(machine: Machine, device: Device) -> Reading:
     level = machine.text(f"{folder}/power_dpm_force_performance_level")
     found.put("power_mode", smi.known(level), silent)
     found.leave(silent)
-    return Reading(values=found.values, missing=found.missing)
+    return found.reading()
 
 
 PLATFORM: Final = Platform(

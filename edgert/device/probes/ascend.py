@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from edgert.device import pci, smi
+from edgert.device.absent import without_answer, without_node
 from edgert.device.device import Device
 from edgert.device.machine import Machine, Tool
 from edgert.device.reading import Reading, Readings
@@ -76,20 +77,15 @@ def probe(machine: Machine) -> Finding:
     nodes = machine.names("/dev/davinci[0-9]*")
     if not nodes:
         cards = pci.cards(machine, VENDOR, (pci.ACCELERATOR,))
-        if not cards:
-            return Finding(no="no accelerator of PCI vendor 19e5, no /dev/davinci*")
-        return Finding(
-            no=f"a card at {pci.said(cards)}, but no /dev/davinci*",
-            trouble=f"an Ascend card at {pci.said(cards)}, but its driver is not loaded: no /dev/davinci*",
-            fix="Install the Ascend driver; in a container, pass /dev/davinci*, davinci_manager, devmm_svm, hisi_hdc",
-        )
+        fix = "Install the Ascend driver; in a container, pass /dev/davinci*, davinci_manager, devmm_svm, hisi_hdc"
+        no = "accelerator of PCI vendor 19e5"
+        return without_node(cards, "/dev/davinci*", no=no, card="an Ascend card", fix=fix)
     answer = machine.tool(NPU_SMI, "info")
     chips = chips_of(answer.text)
     if not chips:
-        no = f"{', '.join(nodes)}, but {answer.problem or 'npu-smi prints no table that is known'}"
-        return Finding(
-            no=no, trouble=f"Ascend: {no}", fix="Install the Ascend driver's npu-smi, and see what it prints"
-        )
+        problem = answer.problem or "npu-smi prints no table that is known"
+        fix = "Install the Ascend driver's npu-smi, and see what it prints"
+        return without_answer(nodes, problem, what="Ascend", fix=fix)
     version = re.search(r"Version:\s*([\w.]{1,40})", answer.text)
     return Finding(
         devices=tuple(
@@ -111,7 +107,7 @@ def read(machine: Machine, device: Device) -> Reading:
     """See `Platform.read`."""
     found = Readings()
     answer = machine.tool(NPU_SMI, "info")
-    chips, index = chips_of(answer.text), int(device.name.partition(":")[2])
+    chips, index = chips_of(answer.text), device.index
     if index < len(chips):
         chip, silent = chips[index], "npu-smi writes NA"
         found.put("power_w", chip.power_w, silent)
@@ -120,7 +116,7 @@ def read(machine: Machine, device: Device) -> Reading:
         for metric, megabytes in (("memory_used_bytes", chip.memory_used), ("memory_total_bytes", chip.memory_total)):
             found.put(metric, megabytes * smi.MIB if megabytes is not None else None, silent)
     found.leave(answer.problem or "the table of npu-smi has no column for it")
-    return Reading(values=found.values, missing=found.missing)
+    return found.reading()
 
 
 PLATFORM: Final = Platform(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from edgert.device import pci, smi
+from edgert.device.absent import without_answer
 from edgert.device.device import Device
 from edgert.device.machine import Machine, Tool
 from edgert.device.reading import Reading, Readings
@@ -84,8 +85,8 @@ def probe(machine: Machine) -> Finding:
         )
     listed, problem = _ask(machine)
     if not listed:
-        no = f"{', '.join(nodes)}, but {problem}"
-        return Finding(no=no, trouble=f"Hygon: {no}", fix="Install hyhal, and see what hy-smi --json prints")
+        fix = "Install hyhal, and see what hy-smi --json prints"
+        return without_answer(nodes, problem, what="Hygon", fix=fix)
     return Finding(
         devices=tuple(
             Device(
@@ -104,7 +105,7 @@ def read(machine: Machine, device: Device) -> Reading:
     """See `Platform.read`."""
     found = Readings()
     listed, problem = _ask(machine)
-    index = int(device.name.partition(":")[2])
+    index = device.index
     if index < len(listed):
         facts, silent = listed[index], "hy-smi does not tell"
         found.put("power_w", smi.number(facts.get("Average Graphics Package Power (W)")), silent)
@@ -115,7 +116,7 @@ def read(machine: Machine, device: Device) -> Reading:
         found.put("memory_total_bytes", memory(facts, "Total"), silent)
         problem = silent
     found.leave(problem)
-    return Reading(values=found.values, missing=found.missing)
+    return found.reading()
 
 
 PLATFORM: Final = Platform(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from edgert.device import pci, smi
+from edgert.device.absent import without_answer, without_node
 from edgert.device.device import Device
 from edgert.device.machine import Machine, Tool
 from edgert.device.reading import Reading, Readings
@@ -26,20 +27,11 @@ def probe(machine: Machine) -> Finding:
     cards = pci.cards(machine, VENDOR)
     nodes = machine.names("/dev/iluvatar[0-9]*")
     if not nodes:
-        if not cards:
-            return Finding(no="no card of PCI vendor 1e3e, no /dev/iluvatar*")
-        return Finding(
-            no=f"a card at {pci.said(cards)}, but no /dev/iluvatar*",
-            trouble=f"an Iluvatar card at {pci.said(cards)}, but its driver is not loaded: no /dev/iluvatar*",
-            fix="Install the CoreX driver",
-        )
+        fix = "Install the CoreX driver"
+        return without_node(cards, "/dev/iluvatar*", no="card of PCI vendor 1e3e", card="an Iluvatar card", fix=fix)
     rows, problem = _rows(machine)
     if not rows:
-        return Finding(
-            no=f"{', '.join(nodes)}, but {problem}",
-            trouble=f"Iluvatar: {', '.join(nodes)}, but {problem}",
-            fix="Install the CoreX toolkit into /usr/local/corex",
-        )
+        return without_answer(nodes, problem, what="Iluvatar", fix="Install the CoreX toolkit into /usr/local/corex")
     installed = [path.rpartition("-")[2] for path in machine.names("/usr/local/corex-[0-9]*")]
     details = {"CoreX": ", ".join(installed)} if installed else {}
     return Finding(
@@ -65,7 +57,7 @@ def _rows(machine: Machine) -> tuple[list[smi.Row], str]:
 def read(machine: Machine, device: Device) -> Reading:
     """See `Platform.read`."""
     found = Readings()
-    index = int(device.name.partition(":")[2])
+    index = device.index
     rows, problem = _rows(machine)
     if index < len(rows):
         row, silent = rows[index], "ixsmi does not tell"
@@ -77,7 +69,7 @@ def read(machine: Machine, device: Device) -> Reading:
         watts = smi.number(next(iter(powers[index].values()))) if index < len(powers) else None
         found.put("power_w", watts, why or silent)
     found.leave(problem or "no field of ixsmi is known for it")
-    return Reading(values=found.values, missing=found.missing)
+    return found.reading()
 
 
 PLATFORM: Final = Platform(

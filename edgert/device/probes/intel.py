@@ -109,7 +109,7 @@ def read(machine: Machine, device: Device) -> Reading:
     found.put("memory_total_bytes", device.memory_bytes, "/proc/meminfo does not tell")
     for metric in ("power_w", "temperature_c", "memory_used_bytes", "throttle", "power_mode"):
         found.put(metric, None, silent)
-    return Reading(values=found.values, missing=found.missing, busy_s=busy_s)
+    return found.reading(busy_s=busy_s)
 
 
 PLATFORM: Final = Platform(

@@ -100,7 +100,7 @@ def read(machine: Machine, device: Device) -> Reading:
         nvidia.put_row(found, rows[0], source)
     found.put("temperature_c", zone(machine, ("tj-thermal",)), "no zone tells")  # the hottest place of the chip
     found.put("throttle", None, "nvidia-smi does not tell on a Jetson")
-    return Reading(values=found.values, missing=found.missing)
+    return found.reading()
 
 
 def _first(machine: Machine, patterns: tuple[str, ...], scale: float) -> float | None:

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from edgert.device import pci, smi
+from edgert.device.absent import without_answer, without_node
 from edgert.device.device import Device
 from edgert.device.machine import Machine, Tool
 from edgert.device.reading import Reading, Readings
@@ -45,18 +46,13 @@ def probe(machine: Machine) -> Finding:
     nodes = machine.names("/dev/mtgpu.[0-9]*")
     cards = pci.cards(machine, VENDOR)
     if not nodes:
-        if not cards:
-            return Finding(no="no card of PCI vendor 1ed5, no /dev/mtgpu.*")
-        return Finding(
-            no=f"a card at {pci.said(cards)}, but no /dev/mtgpu.*",
-            trouble=f"a Moore Threads card at {pci.said(cards)}, but its driver is not loaded: no /dev/mtgpu.*",
-            fix="Install the MUSA driver",
-        )
+        no, fix = "card of PCI vendor 1ed5", "Install the MUSA driver"
+        return without_node(cards, "/dev/mtgpu.*", no=no, card="a Moore Threads card", fix=fix)
     answer = machine.tool(MTHREADS_GMI)
     listed = cards_of(answer.text)
     if not listed:
-        no = f"{', '.join(nodes)}, but {answer.problem or 'mthreads-gmi prints no table that is known'}"
-        return Finding(no=no, trouble=f"Moore Threads: {no}", fix="Install the MUSA driver's mthreads-gmi")
+        problem = answer.problem or "mthreads-gmi prints no table that is known"
+        return without_answer(nodes, problem, what="Moore Threads", fix="Install the MUSA driver's mthreads-gmi")
     version = re.search(r"Driver Version:\s*([\w.-]{1,40})", answer.text)
     return Finding(
         devices=tuple(
@@ -77,7 +73,7 @@ def read(machine: Machine, device: Device) -> Reading:
     """See `Platform.read`."""
     found = Readings()
     answer = machine.tool(MTHREADS_GMI)
-    listed, index = cards_of(answer.text), int(device.name.partition(":")[2])
+    listed, index = cards_of(answer.text), device.index
     if index < len(listed):
         card = listed[index]
         found.put("temperature_c", card["heat"], "mthreads-gmi does not tell")
@@ -85,7 +81,7 @@ def read(machine: Machine, device: Device) -> Reading:
         found.put("memory_used_bytes", int(card["used"] or 0) * smi.MIB, "")
         found.put("memory_total_bytes", int(card["total"] or 0) * smi.MIB, "")
     found.leave(answer.problem or "the table of mthreads-gmi has no column for it")
-    return Reading(values=found.values, missing=found.missing)
+    return found.reading()
 
 
 PLATFORM: Final = Platform(

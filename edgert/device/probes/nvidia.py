@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from edgert.device import pci, smi
+from edgert.device.absent import without_answer, without_node
 from edgert.device.device import Device
 from edgert.device.machine import Machine, Tool
 from edgert.device.probes.cpu import meminfo
@@ -47,20 +48,13 @@ def probe(machine: Machine) -> Finding:
     cards = pci.cards(machine, VENDOR, (pci.DISPLAY, pci.ACCELERATOR))
     nodes = machine.names("/dev/nvidia[0-9]*") or machine.names("/dev/dxg")
     if not nodes:
-        if not cards:
-            return Finding(no="no card of PCI vendor 10de, no /dev/nvidia*")
-        return Finding(
-            no=f"a card at {pci.said(cards)}, but no /dev/nvidia*",
-            trouble=f"an NVIDIA card at {pci.said(cards)}, but its driver is not loaded: no /dev/nvidia*",
-            fix="Install the NVIDIA driver; in a container, start it with --gpus all",
-        )
+        fix = "Install the NVIDIA driver; in a container, start it with --gpus all"
+        return without_node(cards, "/dev/nvidia*", no="card of PCI vendor 10de", card="an NVIDIA card", fix=fix)
     rows, problem, source = ask(machine)
     if rows:
         return Finding(devices=tuple(_device(machine, index, row, source) for index, row in enumerate(rows)))
-    found = _by_driver(machine)
-    no = f"{', '.join(nodes)}, but {problem}"
     fix = "Reinstall the NVIDIA driver, or reboot after it was updated; see what nvidia-smi prints"
-    return Finding(devices=found, no=no, trouble=f"NVIDIA: {no}", fix=fix)
+    return without_answer(nodes, problem, what="NVIDIA", fix=fix, devices=_by_driver(machine))
 
 
 def ask(machine: Machine) -> tuple[list[smi.Row], str, str]:
@@ -141,16 +135,16 @@ def read(machine: Machine, device: Device) -> Reading:
     """See `Platform.read`."""
     found = Readings()
     rows, problem, source = ask(machine)
-    index = int(device.name.partition(":")[2])
+    index = device.index
     if index >= len(rows):
         found.leave(problem or f"{source} does not list it")
-        return Reading(values=found.values, missing=found.missing)
+        return found.reading()
     put_row(found, rows[index], source)
     if device.arch == "sm_121":
         memory = meminfo(machine)
         found.put("memory_total_bytes", memory.get("MemTotal"), "/proc/meminfo does not tell")
     found.leave(f"{source} does not tell")
-    return Reading(values=found.values, missing=found.missing)
+    return found.reading()
 
 
 def put_row(found: Readings, row: smi.Row, source: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from edgert.device import pci, smi
+from edgert.device.absent import without_answer, without_node
 from edgert.device.device import Device
 from edgert.device.machine import Machine, Tool
 from edgert.device.probes.nvidia import put_row
@@ -35,17 +36,11 @@ def probe(machine: Machine) -> Finding:
     nodes = machine.names("/dev/alixpu_ppu[0-9]*")
     if not nodes:
         cards = pci.cards(machine, VENDOR)
-        if not cards:
-            return Finding(no="no accelerator of PCI vendor 1ded, no /dev/alixpu_ppu*")
-        return Finding(
-            no=f"a card at {pci.said(cards)}, but no /dev/alixpu_ppu*",
-            trouble=f"a T-Head card at {pci.said(cards)}, but its driver is not loaded: no /dev/alixpu_ppu*",
-            fix="Install the PPU driver",
-        )
+        no, fix = "accelerator of PCI vendor 1ded", "Install the PPU driver"
+        return without_node(cards, "/dev/alixpu_ppu*", no=no, card="a T-Head card", fix=fix)
     rows, problem = _rows(machine)
     if not rows:
-        no = f"{', '.join(nodes)}, but {problem}"
-        return Finding(no=no, trouble=f"T-Head PPU: {no}", fix="Install the PPU SDK into /usr/local/PPU_SDK")
+        return without_answer(nodes, problem, what="T-Head PPU", fix="Install the PPU SDK into /usr/local/PPU_SDK")
     return Finding(
         devices=tuple(
             Device(
@@ -70,12 +65,12 @@ def read(machine: Machine, device: Device) -> Reading:
     """See `Platform.read`."""
     found = Readings()
     rows, problem = _rows(machine)
-    index = int(device.name.partition(":")[2])
+    index = device.index
     found.put("power_mode", None, "a PPU has none")
     if index < len(rows):
         put_row(found, rows[index], "ppu-smi")
     found.leave(problem or "ppu-smi does not list it")
-    return Reading(values=found.values, missing=found.missing)
+    return found.reading()
 
 
 PLATFORM: Final = Platform(
