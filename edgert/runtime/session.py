@@ -37,10 +37,10 @@ from edgert.runtime.log import RunLog
 from edgert.runtime.loop import FallRule, Trace, check_ticks, run_loop, warm_up
 from edgert.runtime.tracking import TrackingError
 from edgert.sim.actuators import Actuators
-from edgert.sim.drives import drives_of
+from edgert.sim.drives import build_for
 from edgert.sim.motion import in_scene, start_of
 from edgert.sim.protocol import Floats
-from edgert.sim.scene import Scene, build, drive_summary, physics_steps
+from edgert.sim.scene import Scene, drive_summary, physics_steps
 from edgert.task.commands import default_command
 from edgert.task.draws import ResetDraws, spread
 from edgert.task.notes import beginning, differences, following, meaning, outside, overrides
@@ -269,16 +269,8 @@ def open_session(options: RunOptions) -> Session:
     task = chosen.task
     loaded = chosen.load(options.model, options.contract, options.format)
     contract = loaded.contract
-    scene = build(
-        chosen.scene,
-        contract.joints,
-        contract.joints,
-        actuators=options.actuators,
-        kp=contract.kp,
-        kd=contract.kd,
-        base=task.base if task is not None else "",
-        drives=drives_of(contract),
-    )
+    base = task.base if task is not None else ""
+    scene = build_for(contract, chosen.scene, base=base, actuators=options.actuators)
     nstep = physics_steps(contract.control_hz, scene)
     steps = max(1, round(options.seconds * contract.control_hz))
     check_ticks(steps)

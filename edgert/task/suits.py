@@ -15,8 +15,8 @@ from edgert.errors import EdgertError
 from edgert.policy.doubts import Doubt
 from edgert.sim.batch import BatchSim
 from edgert.sim.body import SimBody
-from edgert.sim.drives import drives_of
-from edgert.sim.scene import Scene, build, physics_steps
+from edgert.sim.drives import build_for
+from edgert.sim.scene import Scene, physics_steps
 from edgert.task.notes import differences
 from edgert.task.place import Place
 
@@ -33,15 +33,7 @@ def doubts_of(contract: Contract, place: Place) -> Iterator[Doubt]:
     """
     base = place.task.base if place.task is not None else ""
     try:
-        scene = build(
-            place.scene,
-            contract.joints,
-            contract.joints,
-            kp=contract.kp,
-            kd=contract.kd,
-            base=base,
-            drives=drives_of(contract),
-        )
+        scene = build_for(contract, place.scene, base=base)
     except EdgertError as error:
         yield Doubt("joints.names", str(error))
         return

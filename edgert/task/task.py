@@ -17,9 +17,9 @@ from edgert.contract.motion import Motion
 from edgert.contract.spec import Contract
 from edgert.errors import ContractError, some
 from edgert.files import files_in, is_path
-from edgert.sim.drives import drives_of
+from edgert.sim.drives import build_for
 from edgert.sim.motion import extent, in_scene, start_of
-from edgert.sim.scene import MAX_DECIMATION, Scene, build, physics_steps
+from edgert.sim.scene import MAX_DECIMATION, Scene, physics_steps
 from edgert.tables import Table, read_toml, show
 from edgert.task.rewards import REWARDS, RewardTerm
 from edgert.task.sampling import (
@@ -129,8 +129,7 @@ def scene_task(path: Path, contract: Contract, episode_s: float, motion: Motion 
     Raises:
         IntegrityError, RobotError: the scene cannot be used for the contract.
     """
-    drives = drives_of(contract)
-    scene = build(path, contract.joints, contract.joints, kp=contract.kp, kd=contract.kd, drives=drives)
+    scene = build_for(contract, path)
     model, fall = scene.model, None
     if scene.base is not None:
         start = model.key_qpos[scene.keyframe] if scene.keyframe >= 0 else model.qpos0

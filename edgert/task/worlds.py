@@ -21,10 +21,10 @@ from edgert.contract.terms import advance_phase, gravity_in_body, rotate_to_body
 from edgert.errors import ContractError, RobotError
 from edgert.sim.batch import MAX_WORLDS, BatchSim, check_count, check_memory, world_bytes
 from edgert.sim.body import SimBody
-from edgert.sim.drives import drives_of
+from edgert.sim.drives import build_for
 from edgert.sim.motion import in_scene, start_of
 from edgert.sim.protocol import Floats, Mask
-from edgert.sim.scene import Scene, build
+from edgert.sim.scene import Scene
 from edgert.sim.senses import sense_bytes
 from edgert.tables import MAX_MAGNITUDE
 from edgert.task.actuation import Actuation
@@ -341,16 +341,7 @@ class Worlds(Closes):
 def build_scene(task: Task, *, delay_s: float = 0.0) -> Scene:
     """The task's scene with the contract's actuators, and room for an actuator delay of up to `delay_s`."""
     contract = task.contract
-    scene = build(
-        task.scene,
-        contract.joints,
-        contract.joints,
-        kp=contract.kp,
-        kd=contract.kd,
-        base=task.base,
-        max_delay_s=delay_s,
-        drives=drives_of(contract),
-    )
+    scene = build_for(contract, task.scene, base=task.base, max_delay_s=delay_s)
     check_rate(task, scene)
     pushed = task.randomise.push_interval_s is not None
     driven = isinstance(task.command, CommandSampling)
