@@ -14,10 +14,10 @@ from edgert.contract.foreign import TIME_STEP, Draft, one_bound, only_input, twi
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.input_document import MAX_HISTORY
 from edgert.contract.metadata import Metadata
-from edgert.contract.plausible import doubtful_gains, size_mismatch
+from edgert.contract.plausible import doubtful_gains, put_terms, unknown_terms
 from edgert.contract.terms import TermSizes
 from edgert.errors import ContractError
-from edgert.tables import Table, is_number, toml_key
+from edgert.tables import Table, is_number
 
 SOURCE: Final = "metadata of holosoma"
 CONFIG: Final = "experiment_config"
@@ -288,17 +288,11 @@ def _term(table: Table, key: str, history: int) -> dict[str, Any]:
 
 def _inputs(found: Evidence, draft: Draft, terms: list[dict[str, Any]], sizes: TermSizes) -> None:
     name = only_input(found, SOURCE)
-    unknown = [term["unknown"] for term in terms if "unknown" in term]
+    why = unknown_terms([term["unknown"] for term in terms if "unknown" in term], _TERMS)
     if not terms:
         why = "in alphabetical order of holosoma's names; not in files of older versions"
-    elif unknown:
-        why = f"{', '.join(unknown)} unknown; known are {', '.join(_TERMS)}"
-    else:
-        why = size_mismatch(found, name, terms, sizes)
-    if why:
-        draft.reasons[f"inputs.{toml_key(name)}.terms"] = why
+    if not put_terms(draft, found, name, terms, sizes, why):
         return
-    draft.document["inputs"] = {name: {"terms": terms}}
     draft.sources[f"inputs.{name}.terms"] = _CONFIGURED
     if any(term["history"] > 1 for term in terms):
         draft.document["inputs"][name]["fill"] = "zero"  # as holosoma's histories begin

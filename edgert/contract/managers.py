@@ -14,7 +14,7 @@ from edgert.contract.formats import Evidence
 from edgert.contract.input_document import MAX_HISTORY
 from edgert.contract.metadata import Metadata
 from edgert.contract.motion import ANCHORED
-from edgert.contract.plausible import doubtful_gains, size_mismatch
+from edgert.contract.plausible import doubtful_gains, put_terms, unknown_terms
 from edgert.contract.senses import HeightScan
 from edgert.contract.terms import TermSizes
 from edgert.errors import ContractError
@@ -130,16 +130,8 @@ def read_managers(found: Evidence, terms: Sequence[Mapping[str, Any]]) -> Draft:
     sizes = TermSizes(njoint=njoint, nact=nact, ncommand=3, nphase=0, nmotion=1 if motion else 0)
     _say_unread(values, draft)
     unknown = [name for name in values.names(_OBSERVED) if name not in TERMS] if values.has(_OBSERVED) else []
-    if not terms:
-        why = f"metadata '{_OBSERVED}' is missing"
-    elif unknown:
-        why = f"{', '.join(unknown)} unknown; known are {', '.join(TERMS)}"
-    else:
-        why = size_mismatch(found, observed, terms, sizes)
-    if why:
-        draft.reasons[f"inputs.{toml_key(observed)}.terms"] = why
-    else:
-        draft.document["inputs"] = {observed: {"terms": [dict(term) for term in terms]}}
+    why = unknown_terms(unknown, TERMS) if terms else f"metadata '{_OBSERVED}' is missing"
+    put_terms(draft, found, observed, terms, sizes, why)
     return draft
 
 

@@ -6,6 +6,7 @@ anchor terms compare the reference with the robot's own anchor body, in the fram
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgert.contract.motion import MotionState
@@ -48,21 +49,25 @@ def _anchor_ori_b(inputs: TermInputs, term: ObservationTerm, xp: Any) -> Array:
     return two_columns(inputs.state.body_quat[motion.anchor], motion.anchor_quat, xp)
 
 
-def two_columns(robot: Array, reference: Array, xp: Any) -> Array:
-    """m00 m01 m10 m11 m20 m21 of the rotation matrix of conj(robot) * reference, both (nworld, 4) wxyz."""
-    a, b, c, d = (robot[:, i] for i in range(4))
-    e, f, g, h = (reference[:, i] for i in range(4))
+def relative_columns(robot: Sequence[Any], reference: Sequence[Any]) -> tuple[Any, ...]:
+    """m00 m01 m10 m11 m20 m21 of the rotation matrix of conj(robot) * reference, each wxyz, of numbers or of arrays."""
+    (a, b, c, d), (e, f, g, h) = robot, reference
     w, x = a * e + b * f + c * g + d * h, a * f - b * e - c * h + d * g
     y, z = a * g + b * h - c * e - d * f, a * h - b * g + c * f - d * e
+    return (
+        1.0 - 2.0 * (y * y + z * z),
+        2.0 * (x * y - w * z),
+        2.0 * (x * y + w * z),
+        1.0 - 2.0 * (x * x + z * z),
+        2.0 * (x * z - w * y),
+        2.0 * (y * z + w * x),
+    )
+
+
+def two_columns(robot: Array, reference: Array, xp: Any) -> Array:
+    """`relative_columns` (nworld, 6) of quaternions (nworld, 4)."""
     return xp.stack(
-        (
-            1.0 - 2.0 * (y * y + z * z),
-            2.0 * (x * y - w * z),
-            2.0 * (x * y + w * z),
-            1.0 - 2.0 * (x * x + z * z),
-            2.0 * (x * z - w * y),
-            2.0 * (y * z + w * x),
-        ),
+        relative_columns([robot[:, i] for i in range(4)], [reference[:, i] for i in range(4)]),
         axis=1,
     )
 

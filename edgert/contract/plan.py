@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgert.contract.history import History
-from edgert.contract.motion_terms import motion_of
+from edgert.contract.motion_terms import motion_of, relative_columns
 from edgert.contract.observe import affine
 from edgert.contract.spec import Contract, ObservationTerm, PhaseSpec
 from edgert.contract.terms import TermInputs, load_term
@@ -249,17 +249,7 @@ def _motion_anchor_ori_b(term: ObservationTerm, inputs: TermInputs, slot: Floats
     wanted, quat = motion.anchor_quat[0], inputs.state.body_quat[motion.anchor][0]  # type: ignore[index]
 
     def write() -> None:
-        (a, b, c, d), (e, f, g, h) = quat.tolist(), wanted.tolist()
-        w, x = a * e + b * f + c * g + d * h, a * f - b * e - c * h + d * g
-        y, z = a * g + b * h - c * e - d * f, a * h - b * g + c * f - d * e
-        slot[:] = (
-            1.0 - 2.0 * (y * y + z * z),
-            2.0 * (x * y - w * z),
-            2.0 * (x * y + w * z),
-            1.0 - 2.0 * (x * x + z * z),
-            2.0 * (x * z - w * y),
-            2.0 * (y * z + w * x),
-        )
+        slot[:] = relative_columns(quat.tolist(), wanted.tolist())
 
     return write
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from edgert.contract.foreign import size
+from edgert.contract.foreign import Draft, size
 from edgert.contract.formats import Evidence
 from edgert.contract.terms import TermSizes, load_term
+from edgert.tables import toml_key
 
 _ESTIMATED: Final = ("base_lin_vel", "motion_anchor_pos_b")
 """Terms that need a state estimator, which trainers leave out in a second variant of a task."""
@@ -30,6 +31,23 @@ def size_mismatch(found: Evidence, name: str, terms: Sequence[Mapping[str, Any]]
     if takes - total in {3 * length * count for length in lengths for count in range(1, len(absent) + 1)}:
         return f"{why}; with or without state estimation ({', '.join(absent)})?"
     return why
+
+
+def put_terms(
+    draft: Draft, found: Evidence, name: str, terms: Sequence[Mapping[str, Any]], sizes: TermSizes, why: str
+) -> bool:
+    """Write the terms of an input into a draft, unless there is a reason not to: `why`, or sizes that do not fit."""
+    why = why or size_mismatch(found, name, terms, sizes)
+    if why:
+        draft.reasons[f"inputs.{toml_key(name)}.terms"] = why
+        return False
+    draft.document["inputs"] = {name: {"terms": [dict(term) for term in terms]}}
+    return True
+
+
+def unknown_terms(unknown: Sequence[str], known: Iterable[str]) -> str:
+    """Why terms of these names cannot be used; "" where there are none."""
+    return f"{', '.join(unknown)} unknown; known are {', '.join(known)}" if unknown else ""
 
 
 def _dim(term: Mapping[str, Any], sizes: TermSizes) -> int:

@@ -24,7 +24,7 @@ from edgert.contract.foreign import (
 )
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.motors import find_motors
-from edgert.contract.plausible import doubtful_gains
+from edgert.contract.plausible import doubtful_gains, unknown_terms
 from edgert.errors import ContractError
 from edgert.tables import Table, show
 
@@ -100,7 +100,7 @@ class RlSar:
         name = only_input(found, source)
         unknown = [theirs for theirs in observed if theirs not in _TERMS]
         if unknown:
-            reasons[f"inputs.{name}.terms"] = f"{', '.join(unknown)} unknown; known are {', '.join(_TERMS)}"
+            reasons[f"inputs.{name}.terms"] = unknown_terms(unknown, _TERMS)
         length, layout = _history(table)
         document: dict[str, Any] = {
             "schema": 1,

@@ -31,7 +31,7 @@ from edgert.contract.foreign import (
 )
 from edgert.contract.formats import Evidence, Reading
 from edgert.contract.motors import FROM_SCENE, find_motors
-from edgert.contract.plausible import doubtful_gains
+from edgert.contract.plausible import doubtful_gains, unknown_terms
 from edgert.errors import ContractError
 from edgert.tables import Table, show
 
@@ -278,8 +278,7 @@ def _inputs(
         }  # wherever they are written
         unknown = [key for key in group.data if key not in _TERMS and key not in _SWITCHES]
         if unknown:
-            known = ", ".join(_TERMS)
-            reasons[f"inputs.{name}.terms"] = f"{table.where}: {', '.join(unknown)} unknown; known are {known}"
+            reasons[f"inputs.{name}.terms"] = f"{table.where}: {unknown_terms(unknown, _TERMS)}"
         terms = _terms(group, body, used, scale_first=switches["scale_first"])
         if not terms and not unknown:
             raise ContractError(f"{table.where} lists no observations", found=group.path)
