@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ixrt_stand_in import Chip, modules
+from ixrt_stand_in import Chip
 from support import linear_model, quadruped_document, save
 
 from edgert.device import Device, find_device
@@ -33,15 +32,6 @@ BOTH = Device(
     physics=(),
 )
 """A chip with two providers, of which the tests stand in for one."""
-
-
-@pytest.fixture
-def chip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Chip:
-    chip = Chip()
-    for name, module in modules(chip).items():
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setenv("EDGERT_HOME", str(tmp_path / "home"))
-    return chip
 
 
 @pytest.fixture

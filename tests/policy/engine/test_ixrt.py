@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ixrt_stand_in import Chip, modules
+from ixrt_stand_in import Chip
 from onnx import TensorProto, helper
 from support import finished, linear_model, quadruped_document, save
 
@@ -23,15 +23,6 @@ from edgert.policy.model import PolicyFile, read_policy
 TY1200 = Device(
     name="iluvatar:0", chip="MRC-V100-0x18", vendor="Iluvatar", memory_bytes=16 << 30, providers=("IxRT",), physics=()
 )
-
-
-@pytest.fixture
-def chip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Chip:
-    chip = Chip()
-    for name, module in modules(chip).items():
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setenv("EDGERT_HOME", str(tmp_path / "home"))
-    return chip
 
 
 @pytest.fixture
