@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from edgert.contract.foreign import Draft, size, spread, twist
 from edgert.contract.formats import Evidence, Reading
+from edgert.contract.input_document import terms_key
 from edgert.contract.metadata import Metadata
 from edgert.contract.plausible import doubtful_gains
 from edgert.contract.recurrent import state_pairs
 from edgert.errors import ContractError
-from edgert.tables import Table, toml_key
+from edgert.tables import Table
 
 SOURCE: Final = "metadata of Exploy"
 _STEP: Final = "ctx.step_count"
@@ -152,9 +153,9 @@ def _inputs(found: Evidence, values: Metadata, draft: Draft, steps: int) -> dict
         if term:
             terms[name] = term
         elif name not in memory and _JOINTS.fullmatch(name):
-            draft.reasons[f"inputs.{toml_key(name)}.terms"] = f"metadata '{name.rpartition('.')[0]}' is missing"
+            draft.reasons[terms_key(name)] = f"metadata '{name.rpartition('.')[0]}' is missing"
         elif name not in memory:
-            draft.reasons[f"inputs.{toml_key(name)}.terms"] = f"unknown; known are {', '.join(_KNOWN)}"
+            draft.reasons[terms_key(name)] = f"unknown; known are {', '.join(_KNOWN)}"
     for name, term in terms.items():
         many, wanted = size(found.inputs[name]), len(term["joints"]) if "joints" in term else _SIZES[term["name"]]
         if many is not None and many != wanted:
@@ -231,7 +232,7 @@ def _drop_several(draft: Draft, terms: dict[str, dict[str, Any]], form: re.Patte
     if len(set(named.values())) > 1:
         for name in named:
             del terms[name]
-            draft.reasons[f"inputs.{toml_key(name)}.terms"] = f"one {what} of {', '.join(sorted(set(named.values())))}"
+            draft.reasons[terms_key(name)] = f"one {what} of {', '.join(sorted(set(named.values())))}"
 
 
 def _command(values: Metadata, name: str) -> dict[str, Any]:

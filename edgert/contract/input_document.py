@@ -9,11 +9,16 @@ from edgert.contract.senses import Picture, Sense
 from edgert.contract.spec import Fill, InputSpec, Layout, Newest, ObservationTerm, QuatOrder, Stage
 from edgert.contract.terms import Term, TermSizes, load_term
 from edgert.errors import ContractError, UnknownNameError
-from edgert.tables import Table, is_number, show, type_name
+from edgert.tables import Table, is_number, show, toml_key, type_name
 
 MAX_TERMS: Final = 1_000
 MAX_HISTORY: Final = 1_000
 _DIMENSION_LIMIT: Final = 1_000_000
+
+
+def terms_key(name: str) -> str:
+    """The key of policy.toml that holds the terms of an input."""
+    return f"inputs.{toml_key(name)}.terms"
 
 
 def read_input(table: Table, sizes: TermSizes, joints: Sequence[str]) -> InputSpec:

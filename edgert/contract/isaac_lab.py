@@ -30,6 +30,7 @@ from edgert.contract.foreign import (
     spread,
 )
 from edgert.contract.formats import Evidence, Reading, Shape
+from edgert.contract.input_document import terms_key
 from edgert.contract.senses import HeightScan
 from edgert.errors import ContractError
 from edgert.tables import Table, is_number, show, type_name
@@ -126,7 +127,7 @@ class IsaacLab:
         for name, entries in _groups(table.table("observations"), flat, file).items():
             unknown = [why for why in map(_unknown, entries) if why]
             if unknown:
-                reasons[f"inputs.{name}.terms"] = f"{file}: {'; '.join(unknown)}; known are {', '.join(_TERMS)}"
+                reasons[terms_key(name)] = f"{file}: {'; '.join(unknown)}; known are {', '.join(_TERMS)}"
                 used |= {_TERMS[kind]["name"] for kind in map(_kind, entries) if kind in _TERMS}
                 continue
             terms = [_term(entry, joints, pose) for entry in entries]
@@ -134,11 +135,11 @@ class IsaacLab:
             _check_command(terms, file)
             assumed, why = _scan(terms, found.inputs[name], file)
             if why:
-                reasons[f"inputs.{name}.terms"] = why
+                reasons[terms_key(name)] = why
                 continue
             unordered = [term["name"] for term in terms if term.get("order") == ""]
             if unordered:
-                reasons[f"inputs.{name}.terms"] = (
+                reasons[terms_key(name)] = (
                     f"{file} does not tell if {', '.join(unordered)} is wxyz or xyzw, as Isaac Lab 3 has it"
                 )
                 continue

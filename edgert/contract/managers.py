@@ -18,7 +18,6 @@ from edgert.contract.plausible import doubtful_gains, put_terms, unknown_terms
 from edgert.contract.senses import HeightScan
 from edgert.contract.terms import TermSizes
 from edgert.errors import ContractError
-from edgert.tables import toml_key
 
 _OBSERVED: Final = "observation_names"
 KEYS: Final = ("joint_names", "default_joint_pos", _OBSERVED, "action_scale")
@@ -145,7 +144,7 @@ def term_names(found: Evidence, values: Metadata) -> list[str]:
 def say_scan(draft: Draft, source: str, scan: HeightScan) -> None:
     """Note that a height scan, whose grid no metadata tell, is taken to be the trainer's usual one."""
     for name in draft.document.get("inputs", ()):
-        field, said = f"inputs.{toml_key(name)}.terms", f"assumed: {scan.words()}"
+        field, said = f"inputs.{name}.terms", f"assumed: {scan.words()}"
         draft.notes.append(said)
         draft.sources[field] = f"{draft.sources.get(field, source)}, {said}"
 

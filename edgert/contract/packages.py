@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from edgert.contract.foreign import LOOSE, evident, given, inner, observed, only_file
 from edgert.contract.formats import Evidence, Reading
+from edgert.contract.input_document import terms_key
 from edgert.errors import ContractError
 from edgert.tables import Table, show, type_name
 
@@ -70,7 +71,7 @@ class PolicyPackage:
             hardware.fail("cameras", found="cameras", expected="none: a policy that sees is not supported")
         joints = _order(hardware)
         document: dict[str, Any] = {"schema": 1}
-        reasons = {f"inputs.{name}.terms": f"{file} does not say it" for name in observed(found)} | dict.fromkeys(
+        reasons = {terms_key(name): f"{file} does not say it" for name in observed(found)} | dict.fromkeys(
             ("joints.default_pos", "joints.kp", "joints.kd"), f"{file} does not hold it"
         )
         if joints:
@@ -110,7 +111,7 @@ class Kinfer:
             if name in _KINFER_INPUTS:
                 inputs[name] = {"terms": [_KINFER_INPUTS[name]]}
             elif name in _KINFER_OPEN:
-                reasons[f"inputs.{name}.terms"] = _KINFER_OPEN[name]
+                reasons[terms_key(name)] = _KINFER_OPEN[name]
             elif name != _CARRY:
                 raise ContractError(
                     f"policy {found.model}: input '{name}' is none of kinfer's",

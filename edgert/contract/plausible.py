@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from edgert.contract.foreign import Draft, size
 from edgert.contract.formats import Evidence
+from edgert.contract.input_document import terms_key
 from edgert.contract.terms import TermSizes, load_term
-from edgert.tables import toml_key
 
 _ESTIMATED: Final = ("base_lin_vel", "motion_anchor_pos_b")
 """Terms that need a state estimator, which trainers leave out in a second variant of a task."""
@@ -39,7 +39,7 @@ def put_terms(
     """Write the terms of an input into a draft, unless there is a reason not to: `why`, or sizes that do not fit."""
     why = why or size_mismatch(found, name, terms, sizes)
     if why:
-        draft.reasons[f"inputs.{toml_key(name)}.terms"] = why
+        draft.reasons[terms_key(name)] = why
         return False
     draft.document["inputs"] = {name: {"terms": [dict(term) for term in terms]}}
     return True

@@ -24,6 +24,7 @@ from edgert.contract.foreign import (
     whole,
 )
 from edgert.contract.formats import Evidence, Reading
+from edgert.contract.input_document import terms_key
 from edgert.contract.motors import FROM_SCENE, Motors, find_motors
 from edgert.contract.plausible import doubtful_gains
 from edgert.tables import Table, show
@@ -91,7 +92,7 @@ class RlGym:
             notes.append(
                 f"{file} lists no observations: {', '.join(shown)} are assumed, as in unitree_rl_gym's scripts"
             )
-        reasons = {f"inputs.{name}.terms": reason} if reason else {}
+        reasons = {terms_key(name): reason} if reason else {}
         reasons |= dict.fromkeys(("joints.kp", "joints.kd"), why) if why else {}
         if not motors.joints:
             reasons["joints.names"] = FROM_SCENE

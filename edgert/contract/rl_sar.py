@@ -23,6 +23,7 @@ from edgert.contract.foreign import (
     whole,
 )
 from edgert.contract.formats import Evidence, Reading
+from edgert.contract.input_document import terms_key
 from edgert.contract.motors import find_motors
 from edgert.contract.plausible import doubtful_gains, unknown_terms
 from edgert.errors import ContractError
@@ -93,14 +94,15 @@ class RlSar:
         gains = {name: spread(table, f"rl_{name}", count) for name in ("kp", "kd")}
         why = doubtful_gains(gains["kp"], gains["kd"], "rl_kp and rl_kd") if len(wheels or ()) < count else ""
         if why:  # those that the policy was trained with are asked for
-            gains, reasons = {}, dict.fromkeys(("joints.kp", "joints.kd"), why)
+            gains = {}
+            reasons |= dict.fromkeys(("joints.kp", "joints.kd"), why)
         pose = list(table.numbers("default_dof_pos", length=count))
         observed = table.names("observations")
         terms = [_term(table, name, count, wheels or ()) for name in observed if name in _TERMS]
         name = only_input(found, source)
         unknown = [theirs for theirs in observed if theirs not in _TERMS]
         if unknown:
-            reasons[f"inputs.{name}.terms"] = unknown_terms(unknown, _TERMS)
+            reasons[terms_key(name)] = unknown_terms(unknown, _TERMS)
         length, layout = _history(table)
         document: dict[str, Any] = {
             "schema": 1,

@@ -30,6 +30,7 @@ from edgert.contract.foreign import (
     whole,
 )
 from edgert.contract.formats import Evidence, Reading
+from edgert.contract.input_document import terms_key
 from edgert.contract.motors import FROM_SCENE, find_motors
 from edgert.contract.plausible import doubtful_gains, unknown_terms
 from edgert.errors import ContractError
@@ -278,7 +279,7 @@ def _inputs(
         }  # wherever they are written
         unknown = [key for key in group.data if key not in _TERMS and key not in _SWITCHES]
         if unknown:
-            reasons[f"inputs.{name}.terms"] = f"{table.where}: {unknown_terms(unknown, _TERMS)}"
+            reasons[terms_key(name)] = f"{table.where}: {unknown_terms(unknown, _TERMS)}"
         terms = _terms(group, body, used, scale_first=switches["scale_first"])
         if not terms and not unknown:
             raise ContractError(f"{table.where} lists no observations", found=group.path)

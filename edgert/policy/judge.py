@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from edgert.contract.input_document import terms_key
 from edgert.contract.motion import NEEDS
 from edgert.contract.spec import POSITIONS, Contract
 from edgert.errors import ContractError
 from edgert.policy.companions import named_networks
 from edgert.policy.model import IMAGE_AXES, PolicyFile, numbers_of
 from edgert.policy.sidecars import OWN
-from edgert.tables import toml_key
 
 ASSUMED_HZ: Final = 50.0
 """Control rate of a policy that does not say its own: that of nearly every published one."""
@@ -163,7 +163,7 @@ def _unfed(document: Mapping[str, Any], file: PolicyFile, fed: set[Any], where: 
             what = f"what its {_count(shape)} are, in their order{whose}"
             if len(shape) == IMAGE_AXES:
                 what = _camera(shape)
-            yield Missing(f"{where}inputs.{toml_key(name)}.terms", what)
+            yield Missing(f"{where}{terms_key(name)}", what)
 
 
 def _camera(shape: tuple[int | str | None, ...]) -> str:

@@ -216,3 +216,10 @@ def test_nothing_in_it_ends_in_a_traceback(name: str, value: Any) -> None:
         if RL_SAR.evidence(found):
             document = RL_SAR.read(found).document
             parse_contract({**document, "action": {**document["action"], "output": "actions"}}, "x")
+
+
+def test_all_reasons_are_told_at_once() -> None:
+    older = changed(joint_mapping=None, state_mapping=[1, 0, 3, 2], rl_kp=[0.0] * 4, rl_kd=[0.0] * 4)
+    base = {"toy": {key: value for key, value in BASE["toy"].items() if key != "joint_mapping"}}
+    reading = RL_SAR.read(evidence(sidecars={"config.yaml": older, "base.yaml": base}))
+    assert set(reading.reasons) >= {"joints.names", "joints.kp", "joints.kd"}

@@ -274,6 +274,8 @@ def test_what_the_user_can_give_is_asked_for() -> None:
     unknown = UNITREE.read(evidence(changed("observations", "camera", value={})))
     assert unknown.reasons["inputs.obs.terms"].startswith("deploy.yaml: camera unknown; known are base_lin_vel, base_")
     assert unknown.document["inputs"] == {}
+    dotted = UNITREE.read(evidence(changed("observations", "camera", value={}), inputs={"obs.policy": (1, 3)}))
+    assert 'inputs."obs.policy".terms' in dotted.reasons  # as the key of policy.toml has to be written
     timeless = copy.deepcopy(DEPLOY)
     del timeless["step_dt"]
     assert "control_hz" not in UNITREE.read(evidence(timeless)).document
